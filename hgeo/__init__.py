@@ -1,0 +1,44 @@
+"""hgeo: geometric deep learning on curved spaces, exact and manifold-agnostic.
+
+The public names below load on first use, so ``import hgeo`` costs nothing that is not needed.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+_ROOMS = ("math", "manifolds", "graph", "nn", "optim", "models", "data", "tasks", "train", "viz", "testing")
+
+# public name -> the one room it lives in
+_NAMES = {
+    "PoincareBall": "manifolds",
+    "Stereographic": "manifolds",
+    "SphereProjection": "manifolds",
+    "Product": "manifolds",
+    "space": "manifolds",
+    "exp0": "manifolds",
+    "log0": "manifolds",
+    "frame_scale": "manifolds",
+    "ambient_dim": "manifolds",
+    "dist": "manifolds",
+    "register_frame": "manifolds",
+    "validate": "manifolds",
+    "Graph": "graph",
+}
+
+__all__ = ["__version__", *sorted(_NAMES), *_ROOMS]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"hgeo.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"hgeo.{_NAMES[name]}"), name)
+    raise AttributeError(f"module 'hgeo' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,5 @@
+import sys
+
+from hgeo.cli import main
+
+sys.exit(main())

@@ -1,0 +1,62 @@
+"""The command line: ``hgeo COMMAND``. One command a file, loaded only when it is called.
+
+A command is a module here with two functions, ``add_arguments(parser)`` and ``run(args) -> int`` (the exit code), and
+a line in :data:`COMMANDS`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+
+__all__ = ["COMMANDS", "main"]
+
+COMMANDS: dict[str, str] = {
+    "train": "train a model on a graph; bare, HAT against GAT on the built-in hierarchy",
+    "reproduce": "the paper's tables and figures, cell by cell, resumable",
+    "tune": "search hyper-parameters on validation data, the same budget for every method",
+    "check": "run the laws of geometry against a manifold, yours or geoopt's",
+    "bench": "speed and memory, contestants interleaved, as ratios",
+    "plot": "pictures of a run folder",
+    "data": "what a data set looks like: sizes, degrees, hyperbolicity",
+    "doctor": "what is installed, what works, what to do about the rest",
+}
+
+
+def _available() -> dict[str, str]:
+    return {name: text for name, text in COMMANDS.items() if importlib.util.find_spec(f"hgeo.cli.{name}")}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``hgeo`` with ``argv`` (default: the process's arguments) and return its exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = argparse.ArgumentParser(
+        prog="hgeo", description="Geometric deep learning on curved spaces: train, reproduce, check, measure."
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    chosen = next((word for word in arguments if not word.startswith("-")), None)
+    modules = {}
+    for name, text in _available().items():
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        command.formatter_class = argparse.RawDescriptionHelpFormatter
+        if name == chosen:
+            modules[name] = importlib.import_module(f"hgeo.cli.{name}")
+            modules[name].add_arguments(command)
+    options = parser.parse_args(arguments)
+    if options.version:
+        from hgeo import __version__
+
+        print(f"hgeo {__version__}")
+        return 0
+    if options.command is None:
+        parser.print_help()
+        return 0
+    try:
+        return int(modules[options.command].run(options))
+    except KeyboardInterrupt:
+        print("hgeo: interrupted", file=sys.stderr)
+        return 130
