@@ -1,0 +1,169 @@
+"""Every graph format a caller may hold, as one :class:`Graph`, converted once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
+
+from hgeo.graph._graph import Graph, values_unknown
+
+__all__ = ["as_graph"]
+
+# A conversion lives as long as the object it was made from. Beside the Graph stands what shows that the object still is
+# what it was: (evidence, Graph).
+_conversions = WeakIdKeyDictionary()
+
+
+def as_graph(obj: Any, num_nodes: int | None = None) -> Graph:
+    r"""``obj`` as a :class:`Graph`.
+
+    Accepted: a homogeneous ``DGLGraph``; a DGL block (its destinations are its first sources); ``edge_index`` (2, E)
+    with sources first; a torch or scipy sparse adjacency with *row = destination, column = source* (its pattern counts,
+    not its values); a ``Graph``.
+
+    The conversion is kept as long as ``obj`` lives and is made again when ``obj`` was edited: a DGL graph gets a new
+    index object at every edit, a tensor counts its in-place writes, a scipy matrix or the parts of a sparse tensor are
+    compared with what they were. (Writes that go around torch's counter, through ``numpy()`` or ``.data``, cannot be
+    seen in an ``edge_index``; pass a fresh tensor after such an edit.)
+
+    Args:
+        obj: the graph.
+        num_nodes: number of sources; needed with ``edge_index`` when the last nodes are isolated, checked with others.
+
+    Example:
+        >>> import torch
+        >>> from hgeo.graph import as_graph
+        >>> edge_index = torch.tensor([[0, 1, 2], [1, 2, 0]])
+        >>> as_graph(edge_index) is as_graph(edge_index)
+        True
+    """
+    if isinstance(obj, Graph):
+        graph = obj
+    elif isinstance(obj, Tensor):
+        graph = _from_tensor(obj, num_nodes)
+    elif _from_package(obj, "dgl"):
+        graph = _from_dgl(obj)
+    elif _from_package(obj, "scipy"):
+        graph = _from_scipy(obj)
+    else:
+        raise TypeError(
+            f"cannot read a graph from {type(obj).__name__}; expected a DGLGraph or DGL block, an edge_index tensor "
+            f"(2, E), a torch or scipy sparse adjacency (row = destination, column = source), or hgeo.Graph"
+        )
+    if num_nodes is not None and graph.num_src != num_nodes:
+        raise ValueError(f"the graph has {graph.num_src} source nodes, but {num_nodes} were expected")
+    return graph
+
+
+def _from_package(obj: Any, package: str) -> bool:
+    """Whether the class of ``obj`` comes from ``package``, without importing it."""
+    return any(base.__module__.split(".")[0] == package for base in type(obj).__mro__)
+
+
+def _cached(obj: Any, evidence: Any, same: Callable[[Any, Any], bool], make: Callable[[], Graph]) -> Graph:
+    entry = _conversions.get(obj)
+    if entry is not None and same(entry[0], evidence):
+        return entry[1]
+    graph = make()
+    _conversions[obj] = (evidence, graph)
+    return graph
+
+
+def _from_tensor(obj: Tensor, num_nodes: int | None) -> Graph:
+    if obj.layout != torch.strided:
+        return _from_sparse(obj)
+    if obj.is_floating_point() or obj.is_complex():
+        raise TypeError(
+            f"expected a graph but got a dense {obj.dtype} tensor of shape {tuple(obj.shape)}; "
+            f"if these are features, the arguments are swapped: call layer(graph, x)"
+        )
+    if values_unknown(obj) or obj.is_inference():
+        return Graph.from_edge_index(obj, num_nodes)
+    evidence = (obj._version, obj.data_ptr(), obj.shape, obj.stride(), num_nodes)
+    return _cached(obj, evidence, tuple.__eq__, lambda: Graph.from_edge_index(obj, num_nodes))
+
+
+def _from_sparse(obj: Tensor) -> Graph:
+    if obj.dim() != 2:
+        raise ValueError(f"a sparse adjacency must be a matrix, got shape {tuple(obj.shape)}")
+    num_dst, num_src = obj.shape
+    if obj.layout == torch.sparse_coo:
+        indices = obj._indices()
+        parts = (indices[0], indices[1])
+    elif obj.layout == torch.sparse_csr:
+        parts = (obj.crow_indices(), obj.col_indices())
+    elif obj.layout == torch.sparse_csc:
+        parts = (obj.ccol_indices(), obj.row_indices())
+    else:
+        raise TypeError(f"sparse adjacencies may be COO, CSR or CSC, got {obj.layout}; call .to_sparse_csr() first")
+
+    def make() -> Graph:
+        if obj.layout == torch.sparse_coo:
+            dst, src = parts
+        elif obj.layout == torch.sparse_csr:
+            dst, src = _expand(parts[0], parts[1]), parts[1]
+        else:
+            dst, src = parts[1], _expand(parts[0], parts[1])
+        return Graph(src, dst, num_src=num_src, num_dst=num_dst)
+
+    if values_unknown(obj) or obj.is_inference():
+        return make()
+    # The parts of a sparse tensor can be written without its own counter moving, so they are compared in full.
+    entry = _conversions.get(obj)
+    if entry is not None and entry[0][0] == obj.shape and all(map(torch.equal, entry[0][1], parts)):
+        return entry[1]
+    graph = make()
+    _conversions[obj] = ((obj.shape, tuple(part.clone() for part in parts)), graph)
+    return graph
+
+
+def _expand(pointer: Tensor, ids: Tensor) -> Tensor:
+    """The row of every entry of a compressed matrix."""
+    rows = torch.arange(pointer.shape[0] - 1, device=pointer.device)
+    return torch.repeat_interleave(rows, pointer.diff(), output_size=ids.shape[0])
+
+
+def _from_scipy(obj: Any) -> Graph:
+    if not hasattr(obj, "tocoo") or len(obj.shape) != 2:
+        raise TypeError(f"expected a scipy sparse matrix, got {type(obj).__name__}")
+    num_dst, num_src = obj.shape
+    coo = obj.tocoo(copy=False)
+    parts = (coo.row, coo.col)
+
+    def make() -> Graph:
+        dst, src = (torch.from_numpy(np.array(part, dtype=np.int64)) for part in parts)
+        return Graph(src, dst, num_src=num_src, num_dst=num_dst)
+
+    # scipy counts no writes: what the conversion saw is kept and compared
+    entry = _conversions.get(obj)
+    if entry is not None and entry[0][0] == obj.shape and all(map(np.array_equal, entry[0][1], parts)):
+        return entry[1]
+    graph = make()
+    _conversions[obj] = ((obj.shape, tuple(part.copy() for part in parts)), graph)
+    return graph
+
+
+def _from_dgl(obj: Any) -> Graph:
+    if not hasattr(obj, "canonical_etypes"):
+        raise TypeError(f"cannot read a graph from dgl's {type(obj).__name__}; expected a DGLGraph or a block")
+    if len(obj.canonical_etypes) != 1 or (not obj.is_block and len(obj.ntypes) != 1):
+        raise ValueError(
+            f"expected a homogeneous DGL graph or a block with one edge type, got edge types {obj.canonical_etypes}; "
+            f"use dgl.to_homogeneous(g), or g.edge_type_subgraph([...]) with one layer an edge type"
+        )
+
+    def make() -> Graph:
+        src, dst = obj.edges(order="eid")
+        return Graph(src, dst, num_src=obj.num_src_nodes(), num_dst=obj.num_dst_nodes())
+
+    # Every edit of a DGLGraph (add_edges, remove_nodes, …) puts a new index object into it. Keeping the old one alive
+    # here means that no new one can have its identity.
+    def same(old: Any, new: Any) -> bool:
+        return old is new
+
+    return _cached(obj, obj._graph, same, make)
