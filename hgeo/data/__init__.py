@@ -1,0 +1,57 @@
+"""Data sets: built-in ones, DGL's by name, a user's own files and graphs, all as one :class:`Dataset`.
+
+>>> from hgeo.data import load
+>>> load("karate").num_classes
+2
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from hgeo.data._builtin import karate
+from hgeo.data._dataset import DataError, Dataset, make_dataset, random_split
+from hgeo.data._hierarchy import hierarchy
+from hgeo.data._named import NAMED, load_named
+from hgeo.data._own import from_dgl, from_npz, from_pyg
+
+__all__ = [
+    "NAMES",
+    "DataError",
+    "Dataset",
+    "from_dgl",
+    "from_npz",
+    "from_pyg",
+    "hierarchy",
+    "karate",
+    "load",
+    "make_dataset",
+    "random_split",
+]
+
+#: every name that :func:`load` knows
+NAMES = ("hierarchy", "karate", *NAMED)
+
+
+def load(name_or_path: str | Path, *, data_dir: str | Path | None = None, split_seed: int = 0) -> Dataset:
+    """Load a data set by name (:data:`NAMES`) or from the path of an ``.npz`` file.
+
+    ``data_dir`` (else the environment's ``HGEO_DATA``) is the folder of DGL's raw files. The Planetoid graphs come
+    with their public split; the others are split by ``split_seed`` into 20 nodes a class, 500 and 1000.
+
+    >>> load("hierarchy", split_seed=1).num_nodes > 1000
+    True
+    """
+    name = str(name_or_path)
+    if name == "hierarchy":
+        return hierarchy(split_seed=split_seed)
+    if name == "karate":
+        return karate(split_seed=split_seed)
+    if name in NAMED:
+        return load_named(name, data_dir=data_dir, split_seed=split_seed)
+    if name.endswith(".npz") or Path(name).expanduser().is_file():
+        return from_npz(name, split_seed=split_seed)
+    near = difflib.get_close_matches(name.lower(), NAMES, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise DataError(f"no data set {name!r}{hint} Known: {', '.join(NAMES)}, or the path of an .npz file")

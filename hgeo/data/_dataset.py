@@ -1,0 +1,360 @@
+"""One shape for every data set: a symmetric graph, features, labels, three disjoint sets of nodes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from hgeo.graph import Graph
+
+__all__ = ["DataError", "Dataset", "Normalize", "make_dataset", "random_split"]
+
+Normalize = Literal["auto", "rows", "columns", "none"]
+
+# Non-negative features with more zeros than this are counts of words, and stay sparse.
+_BAG_OF_WORDS_DENSITY = 0.5
+
+
+class DataError(ValueError):
+    """A data set that cannot be used as it is; the message says which array, which shape, which row."""
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A graph for node classification, checked and in one canonical form.
+
+    ``edge_index`` is (2, E) with the source row first, symmetric, sorted by destination, without self-loops and
+    without duplicates. ``features`` is a dense (N, F) float tensor, or a sparse CSR tensor for bags of words.
+    ``labels`` holds -1 where a node has none. The three index tensors are disjoint.
+
+    >>> from hgeo.data import load
+    >>> load("karate")
+    Dataset(karate: 34 nodes, 156 edges, 34 sparse features, 2 classes, 2/8/24 train/val/test)
+    """
+
+    name: str
+    edge_index: Tensor
+    num_nodes: int
+    features: Tensor
+    labels: Tensor
+    num_classes: int
+    train_idx: Tensor
+    val_idx: Tensor
+    test_idx: Tensor
+
+    @property
+    def num_edges(self) -> int:
+        return int(self.edge_index.shape[1])
+
+    @property
+    def num_features(self) -> int:
+        return int(self.features.shape[1])
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the features are a sparse CSR tensor."""
+        return self.features.layout == torch.sparse_csr
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The :class:`hgeo.Graph` of ``edge_index``, made once."""
+        from hgeo.graph import as_graph
+
+        return as_graph(self.edge_index, num_nodes=self.num_nodes)
+
+    def dgl(self) -> Any:
+        """A ``DGLGraph`` with ``feat``, ``label`` and the masks as node data (features dense, as DGL's layers want)."""
+        import dgl
+
+        source, destination = self.edge_index
+        graph = dgl.graph((source, destination), num_nodes=self.num_nodes)
+        graph.ndata["feat"] = self.features.to_dense() if self.is_sparse else self.features
+        graph.ndata["label"] = self.labels
+        for name, index in (("train", self.train_idx), ("val", self.val_idx), ("test", self.test_idx)):
+            mask = torch.zeros(self.num_nodes, dtype=torch.bool, device=index.device)
+            mask[index] = True
+            graph.ndata[f"{name}_mask"] = mask
+        return graph
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> Dataset:
+        """The same data on another device, with features of another dtype."""
+        features = self.features
+        if self.is_sparse and (device is not None or dtype is not None):
+            features = _csr_tensor(
+                features.crow_indices().to(device=device),
+                features.col_indices().to(device=device),
+                features.values().to(device=device, dtype=dtype),
+                features.shape,
+            )
+        else:
+            features = features.to(device=device, dtype=dtype)
+        moved = {
+            field: getattr(self, field).to(device=device)
+            for field in ("edge_index", "labels", "train_idx", "val_idx", "test_idx")
+        }
+        return replace(self, features=features, **moved)
+
+    def __repr__(self) -> str:
+        kind = "sparse features" if self.is_sparse else "features"
+        sizes = "/".join(str(len(index)) for index in (self.train_idx, self.val_idx, self.test_idx))
+        return (
+            f"Dataset({self.name}: {self.num_nodes} nodes, {self.num_edges} edges, {self.num_features} {kind}, "
+            f"{self.num_classes} classes, {sizes} train/val/test)"
+        )
+
+
+def make_dataset(
+    name: str,
+    edge_index: Any,
+    features: Any,
+    labels: Any,
+    *,
+    masks: dict[str, Any] | None = None,
+    split_seed: int = 0,
+    per_class: int = 20,
+    normalize: Normalize = "auto",
+    num_classes: int | None = None,
+    names: dict[str, str] | None = None,
+) -> Dataset:
+    """Check raw arrays and bring them into the canonical form of :class:`Dataset`.
+
+    ``masks`` maps ``train``, ``val``, ``test`` to boolean masks or to node ids; without it the nodes are split by
+    ``split_seed`` (:func:`random_split`). ``names`` says what the caller calls an array, for the error messages.
+
+    ``normalize="auto"``: non-negative features that are mostly zeros are bags of words, stay sparse, and every row is
+    divided by its sum; other features are centred and scaled column by column and divided by √F, so that a row has a
+    length of about one and hyperbolic radii begin well inside the ball.
+    """
+    called = {"edge_index": "edge_index", "feat": "feat", "label": "label", **(names or {})}
+    label = _checked_labels(labels, f"{name}: {called['label']}")
+    feature = _checked_features(features, f"{name}: {called['feat']}")
+    num_nodes = len(label)
+    if feature.shape[0] != num_nodes:
+        raise DataError(
+            f"{name}: {called['feat']} has {feature.shape[0]} rows but {called['label']} has {num_nodes}; "
+            "both need one a node"
+        )
+    edges = _checked_edges(edge_index, num_nodes, f"{name}: {called['edge_index']}")
+    classes = int(label.max()) + 1 if num_classes is None else num_classes
+    if classes < 2:
+        raise DataError(f"{name}: {called['label']} names {classes} class(es), classification needs at least 2")
+    if masks is None:
+        parts = random_split(label, seed=split_seed, per_class=per_class, name=name)
+    else:
+        parts = _checked_parts(masks, label, name)
+    train, val, test = (torch.from_numpy(part) for part in parts)
+    return Dataset(
+        name=name,
+        edge_index=torch.from_numpy(_canonical_edges(edges, num_nodes)),
+        num_nodes=num_nodes,
+        features=_normalized(feature, normalize),
+        labels=torch.from_numpy(label),
+        num_classes=classes,
+        train_idx=train,
+        val_idx=val,
+        test_idx=test,
+    )
+
+
+def random_split(
+    label: np.ndarray, *, seed: int, per_class: int = 20, val: int = 500, test: int = 1000, name: str = "data"
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``per_class`` nodes of each class to train on, then ``val`` and ``test`` of the other labelled nodes.
+
+    A class gives at most half of its nodes to the training set; when fewer than ``val + test`` nodes are left they
+    are shared in the same proportion. The same seed gives the same split on every machine.
+    """
+    generator = np.random.default_rng(seed)
+    chosen = []
+    for cls in range(int(label.max(initial=-1)) + 1):
+        members = np.flatnonzero(label == cls)
+        if len(members) > 0:
+            chosen.append(generator.permutation(members)[: max(1, min(per_class, len(members) // 2))])
+    train = np.sort(np.concatenate(chosen)) if chosen else np.empty(0, dtype=np.int64)
+    rest = generator.permutation(np.setdiff1d(np.flatnonzero(label >= 0), train))
+    if len(rest) < 2:
+        raise DataError(
+            f"{name}: {len(train) + len(rest)} labelled nodes are too few to split into train, val and test; give masks"
+        )
+    if len(rest) < val + test:
+        val = max(1, len(rest) * val // (val + test))
+        test = len(rest) - val
+    return train.astype(np.int64), np.sort(rest[:val]), np.sort(rest[val : val + test])
+
+
+def _as_numpy(array: Any) -> np.ndarray:
+    if isinstance(array, Tensor):
+        return array.detach().cpu().numpy()
+    return np.asarray(array)
+
+
+def _checked_labels(labels: Any, what: str) -> np.ndarray:
+    label = _as_numpy(labels)
+    if label.ndim == 2 and label.shape[1] == 1:
+        label = label[:, 0]
+    if label.ndim != 1:
+        raise DataError(f"{what} has shape {label.shape}, expected (N,): one class number a node")
+    if len(label) == 0:
+        raise DataError(f"{what} is empty: a data set needs nodes")
+    if label.dtype.kind == "f":
+        wrong = ~(np.isfinite(label) & (label == np.round(label)))
+        if wrong.any():
+            row = int(wrong.argmax())
+            raise DataError(f"{what} row {row} is {label[row]}, expected a class number 0, 1, 2, … (or -1 for none)")
+    elif label.dtype.kind not in "iub":
+        raise DataError(f"{what} has dtype {label.dtype}, expected integers 0, 1, 2, … (or -1 for none)")
+    label = label.astype(np.int64)
+    if label.min() < -1:
+        row = int((label < -1).argmax())
+        raise DataError(f"{what} row {row} is {label[row]}, expected a class number 0, 1, 2, … (or -1 for none)")
+    return label
+
+
+def _checked_features(features: Any, what: str) -> np.ndarray | scipy.sparse.csr_matrix:
+    if isinstance(features, Tensor) and features.layout != torch.strided:
+        coo = features.detach().cpu().to_sparse_coo().coalesce()
+        row, column = coo.indices().numpy()
+        features = scipy.sparse.csr_matrix((coo.values().numpy(), (row, column)), shape=tuple(coo.shape))
+    if scipy.sparse.issparse(features):
+        matrix = scipy.sparse.csr_matrix(features)
+        matrix.sum_duplicates()
+        bad = ~np.isfinite(matrix.data)
+        if bad.any():
+            position = int(bad.argmax())
+            row = int(np.searchsorted(matrix.indptr, position, side="right") - 1)
+            raise DataError(f"{what} row {row} holds {matrix.data[position]}, expected finite numbers")
+        return matrix.astype(np.float32)
+    dense = _as_numpy(features)
+    if dense.ndim != 2:
+        raise DataError(f"{what} has shape {dense.shape}, expected (N, F): one row of features a node")
+    if dense.shape[1] == 0:
+        raise DataError(f"{what} has shape {dense.shape}: there is not a single feature")
+    if dense.dtype.kind not in "fiub":
+        raise DataError(f"{what} has dtype {dense.dtype}, expected numbers")
+    dense = dense.astype(np.float32)
+    bad = ~np.isfinite(dense).all(axis=1)
+    if bad.any():
+        row = int(bad.argmax())
+        column = int((~np.isfinite(dense[row])).argmax())
+        raise DataError(f"{what} row {row}, column {column} is {dense[row, column]}, expected finite numbers")
+    return dense
+
+
+def _checked_edges(edge_index: Any, num_nodes: int, what: str) -> np.ndarray:
+    edges = _as_numpy(edge_index)
+    if edges.ndim != 2 or edges.shape[0] != 2:
+        hint = "; transpose it" if edges.ndim == 2 and edges.shape[1] == 2 else ""
+        raise DataError(f"{what} has shape {edges.shape}, expected (2, E) with the source row first{hint}")
+    if edges.dtype.kind not in "iu":
+        if edges.size:
+            raise DataError(f"{what} has dtype {edges.dtype}, expected integer node ids")
+        edges = edges.astype(np.int64)
+    edges = edges.astype(np.int64)
+    outside = (edges < 0) | (edges >= num_nodes)
+    if outside.any():
+        column = int(outside.any(axis=0).argmax())
+        raise DataError(
+            f"{what} column {column} is ({edges[0, column]}, {edges[1, column]}), expected node ids 0 … {num_nodes - 1}"
+        )
+    return edges
+
+
+def _checked_parts(masks: dict[str, Any], label: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    missing = [f"{part}_mask" for part in ("train", "val", "test") if masks.get(part) is None]
+    if missing:
+        raise DataError(f"{name}: {', '.join(missing)} missing; give all of train_mask, val_mask, test_mask, or none")
+    num_nodes, owner = len(label), np.full(len(label), -1)
+    parts: list[np.ndarray] = []
+    for number, part in enumerate(("train", "val", "test")):
+        mask, what = _as_numpy(masks[part]), f"{name}: {part}_mask"
+        if mask.ndim != 1:
+            raise DataError(
+                f"{what} has shape {mask.shape}, expected ({num_nodes},); choose one split (a column) of it"
+            )
+        if mask.dtype.kind == "b" or (len(mask) == num_nodes and np.isin(mask, (0, 1)).all()):
+            if len(mask) != num_nodes:
+                raise DataError(f"{what} has length {len(mask)}, expected {num_nodes}: one entry a node")
+            index = np.flatnonzero(mask)
+        elif mask.dtype.kind in "iu":
+            index = np.unique(mask.astype(np.int64))
+            if len(index) and (index[0] < 0 or index[-1] >= num_nodes):
+                wrong = int(index[0] if index[0] < 0 else index[-1])
+                raise DataError(f"{what} holds node {wrong}, expected node ids 0 … {num_nodes - 1}")
+        else:
+            raise DataError(f"{what} has dtype {mask.dtype}, expected booleans or node ids")
+        if len(index) == 0:
+            raise DataError(f"{what} chooses no node")
+        taken = owner[index] >= 0
+        if taken.any():
+            row = int(index[taken.argmax()])
+            other = ("train", "val", "test")[owner[row]]
+            raise DataError(f"{what} row {row} is in {other}_mask, too; a node belongs to one set only")
+        unlabelled = label[index] < 0
+        if unlabelled.any():
+            raise DataError(f"{what} chooses node {int(index[unlabelled.argmax()])}, which has no label (-1)")
+        owner[index] = number
+        parts.append(index.astype(np.int64))
+    return parts[0], parts[1], parts[2]
+
+
+def _canonical_edges(edges: np.ndarray, num_nodes: int) -> np.ndarray:
+    source, destination = edges
+    keep = source != destination
+    source, destination = source[keep], destination[keep]
+    # One number an edge, the destination in front: unique() then also sorts the edges by destination.
+    key = np.unique(np.concatenate([destination * num_nodes + source, source * num_nodes + destination]))
+    return np.ascontiguousarray(np.stack([key % num_nodes, key // num_nodes]))
+
+
+def _normalized(features: np.ndarray | scipy.sparse.csr_matrix, normalize: Normalize) -> Tensor:
+    if normalize not in ("auto", "rows", "columns", "none"):
+        raise DataError(f"normalize is {normalize!r}, expected 'auto', 'rows', 'columns' or 'none'")
+    sparse = _as_bag_of_words(features)
+    if sparse is not None and normalize in ("auto", "rows", "none"):
+        if normalize != "none":
+            total = np.asarray(sparse.sum(axis=1)).ravel()
+            scale = 1.0 / np.maximum(total, np.finfo(np.float32).tiny)
+            sparse = scipy.sparse.csr_matrix(scipy.sparse.diags(scale.astype(np.float32)) @ sparse)
+        return _csr_tensor(
+            torch.from_numpy(sparse.indptr.astype(np.int64)),
+            torch.from_numpy(sparse.indices.astype(np.int64)),
+            torch.from_numpy(sparse.data.astype(np.float32)),
+            sparse.shape,
+        )
+    dense = features if isinstance(features, np.ndarray) else features.toarray()
+    if normalize == "rows":
+        dense = dense / np.maximum(np.abs(dense).sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+    elif normalize in ("auto", "columns"):
+        spread = dense.std(axis=0, keepdims=True)
+        # A constant column says nothing; dividing by 1 keeps it at 0 instead of blowing up its rounding.
+        spread = np.where(spread > 1e-6 * np.abs(dense).max(axis=0, keepdims=True), spread, 1.0)
+        dense = (dense - dense.mean(axis=0, keepdims=True)) / (spread * np.sqrt(dense.shape[1]))
+    return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32))
+
+
+def _csr_tensor(crow: Tensor, column: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
+    with warnings.catch_warnings():
+        # torch says once a process that CSR is in beta; the product with a dense matrix, all we use, is not news.
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        return torch.sparse_csr_tensor(crow, column, values, size=shape, check_invariants=False)
+
+
+def _as_bag_of_words(features: np.ndarray | scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix | None:
+    if scipy.sparse.issparse(features):
+        matrix = features.copy()
+        matrix.eliminate_zeros()
+    else:
+        if features.size == 0 or np.count_nonzero(features) > _BAG_OF_WORDS_DENSITY * features.size:
+            return None
+        matrix = scipy.sparse.csr_matrix(features)
+    if matrix.nnz and matrix.data.min() < 0:
+        return None
+    return matrix

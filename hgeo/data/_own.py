@@ -1,0 +1,129 @@
+"""A user's own data: an ``.npz`` file, a DGL graph, a PyG ``Data`` object."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from hgeo.data._dataset import DataError, Dataset, Normalize, make_dataset
+
+__all__ = ["from_dgl", "from_npz", "from_pyg"]
+
+_SPARSE_PARTS = ("feat_data", "feat_indices", "feat_indptr", "feat_shape")
+_MASKS = ("train_mask", "val_mask", "test_mask")
+
+
+def from_npz(path: str | Path, *, split_seed: int = 0, normalize: Normalize = "auto") -> Dataset:
+    """Read ``edge_index`` (2, E), ``feat`` (N, F), ``label`` (N,) and, if there, the three masks from an ``.npz`` file.
+
+    Sparse features are the four arrays of a CSR matrix: ``feat_data``, ``feat_indices``, ``feat_indptr``,
+    ``feat_shape``. Without masks the nodes are split by ``split_seed``: 20 a class, 500, 1000. Nothing is unpickled.
+
+    >>> import numpy as np, tempfile, os
+    >>> file = os.path.join(tempfile.mkdtemp(), "pairs.npz")
+    >>> pairs = np.array([[0, 2, 4, 6], [1, 3, 5, 7]])
+    >>> np.savez(file, edge_index=pairs, feat=np.random.rand(8, 3), label=np.arange(8) // 4)
+    >>> from_npz(file)
+    Dataset(pairs: 8 nodes, 8 edges, 3 features, 2 classes, 4/1/3 train/val/test)
+    """
+    path = Path(path).expanduser()
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}; expected an .npz with edge_index, feat and label")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {key: archive[key] for key in archive.files}
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise DataError(f"{path} is not a readable .npz file ({error})") from error
+    except (ValueError, AttributeError) as error:
+        raise DataError(
+            f"{path} holds something other than plain arrays ({error}); save it with numpy.savez and no objects"
+        ) from error
+    wanted = ["edge_index", "label"]
+    sparse = any(part in arrays for part in _SPARSE_PARTS)
+    wanted += list(_SPARSE_PARTS) if sparse else ["feat"]
+    missing = [key for key in wanted if key not in arrays]
+    if missing:
+        raise DataError(
+            f"{path} has no {', '.join(missing)}; it holds {', '.join(sorted(arrays)) or 'nothing'}, "
+            "expected edge_index, feat (or feat_data, feat_indices, feat_indptr, feat_shape), label and optional masks"
+        )
+    features = _sparse_features(arrays, str(path)) if sparse else arrays["feat"]
+    masks = {key[:-5]: arrays[key] for key in _MASKS if key in arrays} or None
+    return make_dataset(
+        path.stem,
+        arrays["edge_index"],
+        features,
+        arrays["label"],
+        masks=masks,
+        split_seed=split_seed,
+        normalize=normalize,
+    )
+
+
+def from_dgl(graph: Any, *, name: str = "dgl", split_seed: int = 0, normalize: Normalize = "auto") -> Dataset:
+    """A homogeneous ``DGLGraph`` with ``ndata['feat']``, ``ndata['label']`` and, if there, the three masks."""
+    if not graph.is_homogeneous:
+        raise DataError(
+            f"{name}: a heterogeneous DGLGraph with node types {graph.ntypes}, expected one type; "
+            "choose one with dgl.node_type_subgraph or merge them with dgl.to_homogeneous"
+        )
+    data = graph.ndata
+    missing = [key for key in ("feat", "label") if key not in data]
+    if missing:
+        raise DataError(f"{name}: ndata has no {', '.join(missing)}; it holds {', '.join(sorted(data)) or 'nothing'}")
+    masks = {key[:-5]: data[key] for key in _MASKS if key in data} or None
+    source, destination = graph.edges()
+    edges = np.stack([source.cpu().numpy(), destination.cpu().numpy()])
+    return make_dataset(
+        name, edges, data["feat"], data["label"], masks=masks, split_seed=split_seed, normalize=normalize
+    )
+
+
+def from_pyg(data: Any, *, name: str = "pyg", split_seed: int = 0, normalize: Normalize = "auto") -> Dataset:
+    """A PyG ``Data`` object with ``edge_index``, ``x``, ``y`` and, if there, the three masks."""
+    found = {key: getattr(data, key, None) for key in ("edge_index", "x", "y")}
+    missing = [key for key, value in found.items() if value is None]
+    if missing:
+        raise DataError(f"{name}: the PyG object has no {', '.join(missing)}; expected edge_index, x and y")
+    masks = {key[:-5]: getattr(data, key) for key in _MASKS if getattr(data, key, None) is not None} or None
+    return make_dataset(
+        name,
+        found["edge_index"],
+        found["x"],
+        found["y"],
+        masks=masks,
+        split_seed=split_seed,
+        normalize=normalize,
+        names={"feat": "x", "label": "y"},
+    )
+
+
+def _sparse_features(arrays: dict[str, np.ndarray], where: str) -> scipy.sparse.csr_matrix:
+    shape = arrays["feat_shape"]
+    if shape.shape != (2,) or shape.dtype.kind not in "iu":
+        raise DataError(f"{where}: feat_shape is {shape.tolist()}, expected two integers: nodes, features")
+    rows, columns = (int(size) for size in shape)
+    data, indices, indptr = arrays["feat_data"], arrays["feat_indices"], arrays["feat_indptr"]
+    for key, array in (("feat_data", data), ("feat_indices", indices), ("feat_indptr", indptr)):
+        if array.ndim != 1:
+            raise DataError(f"{where}: {key} has shape {array.shape}, expected one dimension")
+        if key != "feat_data" and array.dtype.kind not in "iu":
+            raise DataError(f"{where}: {key} has dtype {array.dtype}, expected integers")
+    if len(data) != len(indices):
+        raise DataError(f"{where}: feat_data has {len(data)} entries but feat_indices {len(indices)}")
+    if len(indptr) != rows + 1:
+        raise DataError(f"{where}: feat_indptr has {len(indptr)} entries, expected {rows + 1}: one a row and the end")
+    falls = np.diff(indptr) < 0
+    if falls.any() or indptr[0] != 0 or indptr[-1] != len(data):
+        row = int(falls.argmax()) if falls.any() else (0 if indptr[0] != 0 else rows)
+        raise DataError(f"{where}: feat_indptr row {row} is wrong; it must rise from 0 to {len(data)}")
+    outside = (indices < 0) | (indices >= columns)
+    if outside.any():
+        position = int(outside.argmax())
+        row = int(np.searchsorted(indptr, position, side="right") - 1)
+        raise DataError(f"{where}: feat_indices of row {row} holds {indices[position]}, expected 0 … {columns - 1}")
+    return scipy.sparse.csr_matrix((data, indices, indptr), shape=(rows, columns))
