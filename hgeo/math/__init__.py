@@ -1,0 +1,28 @@
+"""Pure tensor functions of points and a signed curvature ``k``: exact at k = 0, near it, and at the boundary.
+
+No state, no manifold objects, no graph. ``k`` is a number or a tensor that broadcasts against the points; hyperbolic
+space has k < 0. Vectors lie along ``dim`` (default: the last). Names follow geoopt's.
+
+>>> import torch, hgeo.math as hm
+>>> x, y = torch.tensor([0.1, 0.2]), torch.tensor([0.3, -0.1])
+>>> hm.dist(x, y, k=-1.0), hm.dist(x, y, k=0.0)
+(tensor(0.7613), tensor(0.7211))
+"""
+
+from hgeo.math import _models, _stereographic
+from hgeo.math._contract import Curvature, boundary_margin
+from hgeo.math._models import *  # noqa: F403
+from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, sin_ratio, tan_ratio
+from hgeo.math._stereographic import *  # noqa: F403
+
+__all__ = [  # noqa: PLE0604
+    "Curvature",
+    "arsin_ratio",
+    "artan_ratio",
+    "boundary_margin",
+    "cos_ratio",
+    "sin_ratio",
+    "tan_ratio",
+    *_models.__all__,
+    *_stereographic.__all__,
+]

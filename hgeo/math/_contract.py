@@ -1,0 +1,111 @@
+"""What every pure function of geometry checks and promises about its arguments.
+
+Only metadata is looked at (dtype, device, shape), never a value, so that nothing here stalls a GPU or breaks a graph.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+__all__ = ["Curvature", "boundary_margin", "geometry", "same_dimension"]
+
+Curvature = float | Tensor
+"""A curvature: a number, or a tensor that broadcasts against the points."""
+
+_HALF = (torch.float16, torch.bfloat16)
+
+F = TypeVar("F", bound=Callable[..., Tensor])
+
+
+def boundary_margin(dtype: torch.dtype) -> float:
+    """The one projection margin: points of a ball are kept at √c|x| ≤ 1 - margin, margin = 4·eps of the dtype.
+
+    It leaves tangent vectors up to √c|v| ≈ 7.6 (float32) or 17.7 (float64) apart from each other under exp0.
+
+    >>> boundary_margin(torch.float32)
+    4.76837158203125e-07
+    """
+    return 4.0 * torch.finfo(dtype).eps
+
+
+def geometry(function: F) -> F:
+    """Give a pure function of points and ``k`` the common contract.
+
+    Integer tensors, tensors on different devices and a curvature that is not a finite number are refused. float16 and
+    bfloat16 points are computed in float32 and rounded once at the end. A curvature computes in the dtype of the points.
+    """
+    signature = inspect.signature(function)
+    curvature_name = "k" if "k" in signature.parameters else "c"
+
+    def name_of(value: Any, args: Any, kwargs: Any) -> str:
+        bound = signature.bind(*args, **kwargs)
+        return next(name for name, given in bound.arguments.items() if given is value)
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Tensor:
+        curvature = kwargs.get(curvature_name)
+        points = [value for value in args if isinstance(value, Tensor)]
+        points += [v for n, v in kwargs.items() if n != curvature_name and isinstance(v, Tensor)]
+        if not points:
+            raise TypeError(f"{function.__name__}: expected a tensor of points as the first argument, got {args[:1]}")
+        dtype, device = points[0].dtype, points[0].device
+        for value in points:
+            if not value.dtype.is_floating_point:
+                if value.dtype == torch.int64 and "index" in signature.parameters:
+                    continue
+                raise TypeError(
+                    f"{function.__name__}: {name_of(value, args, kwargs)!r} is a {value.dtype} tensor; points and "
+                    "vectors are floating-point: convert it, for example with .float()"
+                )
+            if value.device != device:
+                raise ValueError(
+                    f"{function.__name__}: {name_of(value, args, kwargs)!r} is on {value.device}, the first argument "
+                    f"on {device}; move them to one device"
+                )
+            dtype = torch.promote_types(dtype, value.dtype)
+        half = dtype in _HALF
+        inner = torch.float32 if half else dtype
+        if isinstance(curvature, Tensor):
+            if not curvature.dtype.is_floating_point:
+                raise TypeError(f"{function.__name__}: {curvature_name!r} is a {curvature.dtype} tensor; give a float")
+            if curvature.device != device:
+                raise ValueError(
+                    f"{function.__name__}: the curvature {curvature_name!r} is on {curvature.device}, the points on "
+                    f"{device}; move the manifold there with .to()"
+                )
+            if curvature.dtype != inner:
+                kwargs[curvature_name] = curvature.to(inner)
+        elif isinstance(curvature, float | int):
+            if not math.isfinite(curvature):
+                raise ValueError(f"{function.__name__}: {curvature_name!r} must be a finite number, got {curvature}")
+        elif curvature is not None or curvature_name in signature.parameters:
+            raise TypeError(
+                f"{function.__name__}: the curvature {curvature_name!r} must be a number or a tensor given by keyword, "
+                f"got {type(curvature).__name__}"
+            )
+        if half:
+
+            def raised(value: Any) -> Any:
+                return value.to(inner) if isinstance(value, Tensor) and value.dtype in _HALF else value
+
+            args = tuple(raised(value) for value in args)
+            kwargs = {name: raised(value) for name, value in kwargs.items()}
+            return function(*args, **kwargs).to(dtype)
+        return function(*args, **kwargs)
+
+    return cast(F, checked)
+
+
+def same_dimension(function: str, dim: int, **points: Tensor) -> None:
+    """Refuse vectors whose size along ``dim`` differs: broadcasting would silently repeat a coordinate."""
+    sizes = {name: value.shape[dim] if value.dim() else 0 for name, value in points.items()}
+    if len(set(sizes.values())) != 1 or 0 in {value.dim() for value in points.values()}:
+        given = ", ".join(f"{name} {tuple(value.shape)}" for name, value in points.items())
+        raise ValueError(f"{function}: vectors must have one size along dim={dim}, got {given}")

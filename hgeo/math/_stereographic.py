@@ -1,0 +1,525 @@
+r"""Gyrovector operations on the stereographic model of curvature k, in forms that do not cancel.
+
+The model is {x : 1 + k|x|² > 0} with metric λ² |dx|², λ = 2/(1 + k|x|²): the Poincaré ball for k < 0, Euclidean space
+with the metric 4|dx|² for k = 0, the projected sphere for k > 0. Points are last-dimension vectors (``dim`` moves that),
+``k`` a number or a tensor that broadcasts against them.
+
+Two identities carry the accuracy. With s = x + y, a = 1 + k|x|², b = 1 + k|y|²
+
+    x ⊕ y = (a s - k|s|² x) / (a b - k|s|²),      |x ⊕ y|² = |s|² / (a b - k|s|²),
+
+nothing cancels when y ≈ -x near the boundary, where the printed formula loses half of its digits. And with q = |x-y|²/(ab)
+the half distance is arsin_k(√q) = √q · arsin_ratio(k q), which needs neither tanh⁻¹ nor 1 - |x ⊕ y|.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo.math._contract import Curvature, boundary_margin, geometry, same_dimension
+from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, safe_sqrt, sin_ratio, tan_ratio
+
+__all__ = [
+    "antipode",
+    "arsin_k",
+    "artan_k",
+    "cos_k",
+    "dist",
+    "dist0",
+    "dist2plane",
+    "egrad2rgrad",
+    "expmap",
+    "expmap0",
+    "geodesic",
+    "geodesic_unit",
+    "gyration",
+    "inner",
+    "lambda_x",
+    "logmap",
+    "logmap0",
+    "mobius_add",
+    "mobius_coadd",
+    "mobius_cosub",
+    "mobius_fn_apply",
+    "mobius_matvec",
+    "mobius_pointwise_mul",
+    "mobius_scalar_mul",
+    "mobius_sub",
+    "norm",
+    "parallel_transport",
+    "parallel_transport0",
+    "parallel_transport0back",
+    "project",
+    "segment_midpoint",
+    "sin_k",
+    "sqdist",
+    "tan_k",
+    "weighted_midpoint",
+]
+
+
+def _dot(x: Tensor, y: Tensor, dim: int) -> Tensor:
+    return (x * y).sum(dim=dim, keepdim=True)
+
+
+def _reduced(value: Tensor, dim: int, keepdim: bool) -> Tensor:
+    return value if keepdim else value.squeeze(dim)
+
+
+def _flatness(x: Tensor, k: Curvature, dim: int) -> Tensor:
+    """1 + k|x|², that is 2/λ."""
+    return 1 + k * _dot(x, x, dim)
+
+
+# --- curved trigonometry of a radius ----------------------------------------------------------------------------------
+
+
+@geometry
+def tan_k(x: Tensor, *, k: Curvature) -> Tensor:
+    """tan(√k x)/√k, tanh(√-k x)/√-k, or x at k = 0."""
+    return x * tan_ratio(k * x * x)
+
+
+@geometry
+def artan_k(x: Tensor, *, k: Curvature) -> Tensor:
+    """Inverse of :func:`tan_k`: atan(√k x)/√k, atanh(√-k x)/√-k, or x at k = 0."""
+    return x * artan_ratio(k * x * x)
+
+
+@geometry
+def sin_k(x: Tensor, *, k: Curvature) -> Tensor:
+    """sin(√k x)/√k, sinh(√-k x)/√-k, or x at k = 0."""
+    return x * sin_ratio(k * x * x)
+
+
+@geometry
+def arsin_k(x: Tensor, *, k: Curvature) -> Tensor:
+    """Inverse of :func:`sin_k`: asin(√k x)/√k, asinh(√-k x)/√-k, or x at k = 0."""
+    return x * arsin_ratio(k * x * x)
+
+
+@geometry
+def cos_k(x: Tensor, *, k: Curvature) -> Tensor:
+    """cos(√k x), cosh(√-k x), or 1 at k = 0."""
+    return cos_ratio(k * x * x)
+
+
+# --- the metric -------------------------------------------------------------------------------------------------------
+
+
+@geometry
+def lambda_x(x: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+    """Conformal factor λ_x = 2/(1 + k|x|²).
+
+    >>> lambda_x(torch.tensor([0.0, 0.5]), k=-1.0)
+    tensor(2.6667)
+    """
+    return _reduced(2 / _flatness(x, k, dim), dim, keepdim)
+
+
+@geometry
+def inner(
+    x: Tensor, u: Tensor, v: Tensor | None = None, *, k: Curvature, dim: int = -1, keepdim: bool = False
+) -> Tensor:
+    """Riemannian inner product λ_x² ⟨u, v⟩ of tangent vectors at x (v = u if it is not given)."""
+    v = u if v is None else v
+    same_dimension("inner", dim, x=x, u=u, v=v)
+    return _reduced((2 / _flatness(x, k, dim)) ** 2 * _dot(u, v, dim), dim, keepdim)
+
+
+@geometry
+def norm(x: Tensor, u: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+    """Riemannian length λ_x |u| of a tangent vector at x."""
+    same_dimension("norm", dim, x=x, u=u)
+    return _reduced(2 / _flatness(x, k, dim) * safe_sqrt(_dot(u, u, dim)), dim, keepdim)
+
+
+@geometry
+def egrad2rgrad(x: Tensor, grad: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Riemannian gradient λ_x⁻² ∇f from the Euclidean one."""
+    same_dimension("egrad2rgrad", dim, x=x, grad=grad)
+    return grad * (_flatness(x, k, dim) / 2) ** 2
+
+
+@geometry
+def project(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Bring points that left the ball, or came nearer to its boundary than the margin, back inside. Identity for k ≥ 0.
+
+    Points beyond √c|x| = 1 - 4·eps are put at 1 - 6·eps, so that projecting twice changes nothing.
+    """
+    margin = boundary_margin(x.dtype)
+    squared = -k * _dot(x, x, dim)
+    outside = squared > (1 - margin) ** 2
+    factor = (1 - 1.5 * margin) * torch.rsqrt(torch.where(outside, squared, 1.0))
+    return torch.where(outside, x * factor, x)
+
+
+# --- gyrovector operations --------------------------------------------------------------------------------------------
+
+
+def _add_parts(x: Tensor, y: Tensor, k: Curvature, dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Numerator and denominator of x ⊕ y, |x + y|², 1 + k|x|² and 1 + k|y|²."""
+    s = x + y
+    xx, yy, ss = _dot(x, x, dim), _dot(y, y, dim), _dot(s, s, dim)
+    a, b = 1 + k * xx, 1 + k * yy
+    numerator = a * s - k * ss * x
+    return numerator, _denominator(x, y, xx, yy, ss, a, b, k, dim), ss, a, b
+
+
+def _denominator(
+    x: Tensor, y: Tensor, xx: Tensor, yy: Tensor, ss: Tensor, a: Tensor, b: Tensor, k: Curvature, dim: int
+) -> Tensor:
+    """1 - 2k⟨x,y⟩ + k²|x|²|y|² without cancellation.
+
+    For k ≤ 0 it is ab + |k||x+y|², a sum of positive terms. For k > 0 it can vanish (the sum is then the point at
+    infinity), and is | x/|x| - k|x| y |², taken from the larger of the two points so that x/|x| is safe.
+    """
+    hyperbolic = a * b - k * ss
+    if not isinstance(k, Tensor) and k <= 0:
+        return hyperbolic
+    swap = yy > xx
+    far, near, far2 = torch.where(swap, y, x), torch.where(swap, x, y), torch.where(swap, yy, xx)
+    use = k * far2 > 0.25
+    length = torch.sqrt(torch.where(use, far2, 1.0))
+    gap = far / length - k * length * near
+    return torch.where(use, _dot(gap, gap, dim), hyperbolic)
+
+
+@geometry
+def mobius_add(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    r"""Möbius addition.
+
+    .. math:: x \oplus y = \frac{(1 - 2k\langle x,y\rangle - k|y|^2)\,x + (1 + k|x|^2)\,y}
+                               {1 - 2k\langle x,y\rangle + k^2|x|^2|y|^2}
+
+    >>> mobius_add(torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]), k=-1.0)
+    tensor([0.8000, 0.0000])
+    """
+    same_dimension("mobius_add", dim, x=x, y=y)
+    numerator, denominator, *_ = _add_parts(x, y, k, dim)
+    return numerator / denominator
+
+
+@geometry
+def mobius_sub(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Möbius subtraction x ⊕ (-y)."""
+    return mobius_add(x, -y, k=k, dim=dim)
+
+
+@geometry
+def mobius_coadd(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    r"""Möbius coaddition, the commutative one: x ⊞ y = x ⊕ gyr[x, -y] y.
+
+    .. math:: x \boxplus y = \frac{(1 + k|y|^2)\,x + (1 + k|x|^2)\,y}{1 - k^2|x|^2|y|^2}
+    """
+    same_dimension("mobius_coadd", dim, x=x, y=y)
+    s = x + y
+    a, b = _flatness(x, k, dim), _flatness(y, k, dim)
+    # b x + a y = a s + (b - a) x, and b - a = k⟨s, y - x⟩ loses nothing when y ≈ -x.
+    numerator = a * s + k * _dot(s, y - x, dim) * x
+    return numerator / (a + b - a * b)
+
+
+@geometry
+def mobius_cosub(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Möbius cosubtraction x ⊞ (-y)."""
+    return mobius_coadd(x, -y, k=k, dim=dim)
+
+
+@geometry
+def gyration(a: Tensor, b: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    r"""Gyration gyr[a, b] u = ⊖(a ⊕ b) ⊕ (a ⊕ (b ⊕ u)), a rotation of u.
+
+    With s = a + b, σ = ⟨s, u⟩, q = ⟨b, u⟩, A = 1 + k|a|², B = 1 + k|b|²:
+
+    .. math:: \mathrm{gyr}[a,b]\,u = u + 2\,\frac{(k^2 q |s|^2 - k\sigma B)\,a + k(\sigma - qA)\,s}{AB - k|s|^2}
+    """
+    same_dimension("gyration", dim, a=a, b=b, u=u)
+    s = a + b
+    _, denominator, ss, flat_a, flat_b = _add_parts(a, b, k, dim)
+    sigma, q = _dot(s, u, dim), _dot(b, u, dim)
+    along_a = k * (k * q * ss - sigma * flat_b)
+    along_s = k * (sigma - q * flat_a)
+    return u + 2 * (along_a * a + along_s * s) / denominator
+
+
+@geometry
+def mobius_scalar_mul(r: Tensor, x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Möbius scalar multiplication r ⊗ x = tan_k(r · artan_k(|x|)) x/|x|, that is exp0(r · log0(x)).
+
+    >>> mobius_scalar_mul(torch.tensor(2.0), torch.tensor([0.5, 0.0]), k=-1.0)
+    tensor([0.8000, 0.0000])
+    """
+    return expmap0(r * logmap0(x, k=k, dim=dim), k=k, dim=dim)
+
+
+@geometry
+def mobius_matvec(m: Tensor, x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Möbius matrix–vector multiplication M ⊗ x = exp0(M log0(x)).
+
+    ``m`` is (out, in), or (..., out, in) with batch dimensions that broadcast against those of x. The Jacobian at
+    x = 0 is M.
+    """
+    if m.dim() < 2 or m.shape[-1] != x.shape[dim]:
+        raise ValueError(
+            f"mobius_matvec: a matrix of shape {tuple(m.shape)} does not act on points of shape {tuple(x.shape)} along "
+            f"dim={dim}; expected (..., out, {x.shape[dim]})"
+        )
+    tangent = logmap0(x, k=k, dim=dim).movedim(dim, -1)
+    image = torch.nn.functional.linear(tangent, m) if m.dim() == 2 else (m @ tangent.unsqueeze(-1)).squeeze(-1)
+    # Autocast may have multiplied in a lower precision; the geometry goes on in that of the points.
+    return expmap0(image.to(tangent.dtype).movedim(-1, dim), k=k, dim=dim)
+
+
+@geometry
+def mobius_pointwise_mul(w: Tensor, x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Möbius multiplication by a diagonal matrix: diag(w) ⊗ x = exp0(w · log0(x))."""
+    return expmap0(w * logmap0(x, k=k, dim=dim), k=k, dim=dim)
+
+
+def mobius_fn_apply(
+    fn: Callable[..., Tensor], x: Tensor, *args: Any, k: Curvature, dim: int = -1, **kwargs: Any
+) -> Tensor:
+    """The Möbius version of a function of vectors: exp0(fn(log0(x)))."""
+    return expmap0(fn(logmap0(x, k=k, dim=dim), *args, **kwargs), k=k, dim=dim)
+
+
+# --- exponential, logarithm, geodesics --------------------------------------------------------------------------------
+
+
+@geometry
+def expmap0(u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Exponential map at the origin, tan_k(|u|) u/|u|. Not projected: see :func:`project`.
+
+    >>> expmap0(torch.tensor([0.0, 1.0]), k=-1.0)
+    tensor([0.0000, 0.7616])
+    """
+    return u * tan_ratio(k * _dot(u, u, dim))
+
+
+@geometry
+def logmap0(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Logarithm at the origin, artan_k(|x|) x/|x|; the inverse of :func:`expmap0`. Its Jacobian at 0 is the identity."""
+    return x * artan_ratio(k * _dot(x, x, dim))
+
+
+@geometry
+def expmap(x: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Exponential map at x: x ⊕ exp0(λ_x u / 2)."""
+    same_dimension("expmap", dim, x=x, u=u)
+    return mobius_add(x, expmap0(u / _flatness(x, k, dim), k=k, dim=dim), k=k, dim=dim)
+
+
+def _half_distance_ratio(q: Tensor, complement: Tensor, k: Curvature) -> Tensor:
+    """(d/2)/√q for q = |x-y|²/(ab), with ``complement`` = 1 - kq computed without cancellation.
+
+    On a sphere, sin² and cos² of half the angle are kq and 1 - kq; from an eighth of a turn on the arcsine gives way to
+    atan2, which keeps its digits up to the antipode.
+    """
+    z = k * q
+    if not isinstance(k, Tensor) and k <= 0:
+        return arsin_ratio(z)
+    wide = z > 0.25
+    sine = torch.sqrt(torch.where(wide, z, 0.25))
+    return torch.where(wide, torch.atan2(sine, safe_sqrt(complement)) / sine, arsin_ratio(torch.where(wide, 0.0, z)))
+
+
+@geometry
+def logmap(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Logarithm at x: (2/λ_x) artan_k(|w|) w/|w| with w = -x ⊕ y. At the antipode of x it is not defined."""
+    same_dimension("logmap", dim, x=x, y=y)
+    numerator, denominator, ss, a, b = _add_parts(-x, y, k, dim)
+    ab = a * b
+    ratio = _half_distance_ratio(ss / ab, denominator / ab, k)
+    # artan_k(|w|)/|w| = ratio · √q/|w| and |w|² = |x-y|²/denominator.
+    return a * ratio * numerator * torch.rsqrt(ab * denominator)
+
+
+@geometry
+def geodesic(t: Tensor, x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """The point at time t on the geodesic from x (t = 0) to y (t = 1): x ⊕ (t ⊗ (-x ⊕ y))."""
+    same_dimension("geodesic", dim, x=x, y=y)
+    return expmap(x, t * logmap(x, y, k=k, dim=dim), k=k, dim=dim)
+
+
+@geometry
+def geodesic_unit(t: Tensor, x: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """The point at distance t from x along the direction of u: x ⊕ tan_k(t/2) u/|u|."""
+    same_dimension("geodesic_unit", dim, x=x, u=u)
+    squared = _dot(u, u, dim)
+    direction = u * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
+    half = t / 2
+    return mobius_add(x, half * tan_ratio(k * half * half) * direction, k=k, dim=dim)
+
+
+# --- transport --------------------------------------------------------------------------------------------------------
+
+
+@geometry
+def parallel_transport(x: Tensor, y: Tensor, v: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Parallel transport of v from x to y along their geodesic: (λ_x/λ_y) gyr[y, -x] v."""
+    same_dimension("parallel_transport", dim, x=x, y=y, v=v)
+    return gyration(y, -x, v, k=k, dim=dim) * (_flatness(y, k, dim) / _flatness(x, k, dim))
+
+
+@geometry
+def parallel_transport0(y: Tensor, v: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Parallel transport of v from the origin to y: (λ_0/λ_y) v."""
+    same_dimension("parallel_transport0", dim, y=y, v=v)
+    return v * _flatness(y, k, dim)
+
+
+@geometry
+def parallel_transport0back(x: Tensor, v: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Parallel transport of v from x to the origin: (λ_x/λ_0) v."""
+    same_dimension("parallel_transport0back", dim, x=x, v=v)
+    return v / _flatness(x, k, dim)
+
+
+# --- distances --------------------------------------------------------------------------------------------------------
+
+
+def _separation(x: Tensor, y: Tensor, k: Curvature, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+    """|x-y|², (1+k|x|²)(1+k|y|²) and the ratio of half the distance to √(their quotient)."""
+    xx, yy = _dot(x, x, dim), _dot(y, y, dim)
+    difference = x - y
+    squared = _dot(difference, difference, dim)
+    a, b = 1 + k * xx, 1 + k * yy
+    ab = a * b
+    complement = _denominator(x, -y, xx, yy, squared, a, b, k, dim) / ab
+    return squared, ab, _half_distance_ratio(squared / ab, complement, k)
+
+
+@geometry
+def dist(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+    r"""Geodesic distance.
+
+    .. math:: d(x,y) = 2\,\mathrm{arsin}_k\sqrt{\frac{|x-y|^2}{(1+k|x|^2)(1+k|y|^2)}}
+
+    equal to 2 artan_k(|-x ⊕ y|); 2|x-y| at k = 0. At x = y the gradient is 0 and second derivatives are finite.
+
+    >>> dist(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 0.0]), k=-1.0)
+    tensor(1.0986)
+    """
+    same_dimension("dist", dim, x=x, y=y)
+    squared, ab, ratio = _separation(x, y, k, dim)
+    return _reduced(2 * safe_sqrt(squared) * torch.rsqrt(ab) * ratio, dim, keepdim)
+
+
+@geometry
+def sqdist(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+    """Squared geodesic distance, smooth at x = y: its Hessian there is 2λ² I."""
+    same_dimension("sqdist", dim, x=x, y=y)
+    squared, ab, ratio = _separation(x, y, k, dim)
+    return _reduced(4 * squared / ab * ratio * ratio, dim, keepdim)
+
+
+@geometry
+def dist0(x: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+    """Distance to the origin, 2 artan_k(|x|)."""
+    squared = _dot(x, x, dim)
+    return _reduced(2 * safe_sqrt(squared) * artan_ratio(k * squared), dim, keepdim)
+
+
+@geometry
+def dist2plane(
+    x: Tensor,
+    p: Tensor,
+    a: Tensor,
+    *,
+    k: Curvature,
+    dim: int = -1,
+    keepdim: bool = False,
+    signed: bool = False,
+    scaled: bool = False,
+) -> Tensor:
+    r"""Distance from x to the hyperplane through p orthogonal to a.
+
+    .. math:: d = \mathrm{arsin}_k\!\left(\frac{2\,\langle -p\oplus x,\,a\rangle}{(1 + k|-p\oplus x|^2)\,|a|}\right)
+
+    ``signed`` keeps the side, ``scaled`` multiplies by |a|. At k = 0 it is 2⟨x-p, a⟩/|a|. A zero normal gives 0.
+    """
+    same_dimension("dist2plane", dim, x=x, p=p, a=a)
+    numerator, _, _, flat_p, flat_x = _add_parts(-p, x, k, dim)
+    # 1 + k|w|² = (1+k|p|²)(1+k|x|²)/denominator for w = -p ⊕ x = numerator/denominator: the denominators cancel.
+    squared = _dot(a, a, dim)
+    length = torch.sqrt(torch.where(squared == 0, 1.0, squared))
+    sine = 2 * _dot(numerator, a, dim) / (flat_p * flat_x * length)
+    distance = sine * arsin_ratio(k * sine * sine)
+    if not signed:
+        distance = distance.abs()
+    if scaled:
+        distance = distance * safe_sqrt(squared)
+    return _reduced(distance, dim, keepdim)
+
+
+@geometry
+def antipode(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """The opposite point: -x/(k|x|²) on a sphere (the origin's is at infinity), -x where k ≤ 0."""
+    squared = k * _dot(x, x, dim)
+    return -x / torch.where(squared > 0, squared, 1.0)
+
+
+# --- midpoints --------------------------------------------------------------------------------------------------------
+
+
+def _centroid(spatial: Tensor, height: Tensor, k: Curvature, dim: int) -> Tensor:
+    """Stereographic image of the normalised sum (height, spatial) of weighted points of the hyperboloid or sphere."""
+    squared = k * _dot(spatial, spatial, dim)
+    length = safe_sqrt((height * height + squared).clamp(min=0.0))
+    # Below the equator of a sphere length + height cancels; there it equals k|V|²/(length - height).
+    below = height < 0
+    denominator = torch.where(below, squared / torch.where(below, length - height, 1.0), length + height)
+    return spatial / torch.where(denominator == 0, 1.0, denominator)
+
+
+@geometry
+def weighted_midpoint(
+    xs: Tensor,
+    weights: Tensor | None = None,
+    *,
+    k: Curvature,
+    reducedim: Sequence[int] | int | None = None,
+    dim: int = -1,
+    keepdim: bool = False,
+    lincomb: bool = False,
+) -> Tensor:
+    r"""Gyromidpoint of points with weights w ≥ 0, over ``reducedim`` (default: all but ``dim``).
+
+    .. math:: m = \frac12 \otimes \frac{\sum_i w_i \lambda_i x_i}{\sum_i w_i (\lambda_i - 1)}
+
+    computed as the normalised weighted sum on the hyperboloid or sphere, so that it is right on both sides of a sphere's
+    equator. At k = 0 it is the weighted mean; no weight at all gives the origin. ``weights`` has the shape of ``xs``
+    without ``dim``. ``lincomb`` multiplies the result by Σw (Möbius scalar multiplication).
+    """
+    dim = dim % xs.dim()
+    lam = 2 / _flatness(xs, k, dim)
+    w = torch.ones_like(lam) if weights is None else weights.unsqueeze(dim).expand_as(lam)
+    if reducedim is None:
+        axes = [axis for axis in range(xs.dim()) if axis != dim]
+    else:
+        axes = [axis % xs.dim() for axis in ([reducedim] if isinstance(reducedim, int) else reducedim)]
+    spatial = (w * lam * xs).sum(axes, keepdim=True) if axes else w * lam * xs
+    height = (w * (lam - 1)).sum(axes, keepdim=True) if axes else w * (lam - 1)
+    middle = _centroid(spatial, height, k, dim)
+    if lincomb:
+        total = w.sum(axes, keepdim=True) if axes else w
+        middle = mobius_scalar_mul(total, middle, k=k, dim=dim)
+    return middle if keepdim or not axes else middle.squeeze(axes)
+
+
+@geometry
+def segment_midpoint(x: Tensor, weights: Tensor, index: Tensor, num_segments: int, *, k: Curvature) -> Tensor:
+    """Gyromidpoints of segments: row i of ``x`` (E, ..., d) with weight ``weights[i]`` (E, ...) belongs to segment
+    ``index[i]``. An empty segment gives the origin.
+    """
+    lam = 2 / _flatness(x, k, -1)
+    w = weights.unsqueeze(-1)
+    shape = (num_segments, *x.shape[1:])
+    spatial = x.new_zeros(shape).index_add(0, index, (w * lam * x).expand_as(x))
+    height = x.new_zeros((*shape[:-1], 1)).index_add(0, index, (w * (lam - 1)).expand((*x.shape[:-1], 1)))
+    return _centroid(spatial, height, k, -1)
