@@ -29,7 +29,7 @@ _NAMES = {
     "Graph": "graph",
 }
 
-__all__ = ["__version__", *sorted(_NAMES), *_ROOMS]  # noqa: PLE0604
+__all__ = ["__version__", *sorted(_NAMES), *_ROOMS]
 
 
 def __getattr__(name: str) -> Any:

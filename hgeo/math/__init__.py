@@ -15,7 +15,7 @@ from hgeo.math._models import *  # noqa: F403
 from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, sin_ratio, tan_ratio
 from hgeo.math._stereographic import *  # noqa: F403
 
-__all__ = [  # noqa: PLE0604
+__all__ = [
     "Curvature",
     "arsin_ratio",
     "artan_ratio",

@@ -39,7 +39,7 @@ def geometry(function: F) -> F:
     """Give a pure function of points and ``k`` the common contract.
 
     Integer tensors, tensors on different devices and a curvature that is not a finite number are refused. float16 and
-    bfloat16 points are computed in float32 and rounded once at the end. A curvature computes in the dtype of the points.
+    bfloat16 points are computed in float32 and rounded once at the end. A curvature computes in the points' dtype.
     """
     signature = inspect.signature(function)
     curvature_name = "k" if "k" in signature.parameters else "c"

@@ -9,13 +9,20 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hgeo.math._contract import Curvature, geometry
+from hgeo.math._contract import Curvature, geometry, same_dimension
+from hgeo.math._scalars import arsin_ratio, cos_ratio, safe_sqrt, sin_ratio
 
 __all__ = [
     "ball_to_klein",
     "ball_to_lorentz",
     "klein_to_ball",
+    "lorentz_dist",
+    "lorentz_expmap0",
+    "lorentz_logmap0",
     "lorentz_to_ball",
+    "sphere_dist",
+    "sphere_expmap0",
+    "sphere_logmap0",
     "sphere_to_stereo",
     "stereo_to_sphere",
 ]
@@ -77,3 +84,64 @@ def sphere_to_stereo(x: Tensor, *, k: Curvature) -> Tensor:
     below = pole < 0
     height = torch.where(below, k * _squared(rest) / torch.where(below, 1 - pole, 1.0), 1 + pole)
     return rest / height
+
+
+# --- the hyperboloid and the embedded sphere in their own coordinates -------------------------------------------------
+
+
+@geometry
+def lorentz_expmap0(v: Tensor, *, c: Curvature) -> Tensor:
+    """Exponential map at (1/√c, 0) of the hyperboloid, from d tangent coordinates to d + 1 numbers."""
+    z = -c * _squared(v)
+    return torch.cat([cos_ratio(z) / _root(c), sin_ratio(z) * v], dim=-1)
+
+
+@geometry
+def lorentz_logmap0(x: Tensor, *, c: Curvature) -> Tensor:
+    """Inverse of :func:`lorentz_expmap0`. Only the spatial part is read: it determines the point."""
+    spatial = x[..., 1:]
+    return spatial * arsin_ratio(-c * _squared(spatial))
+
+
+@geometry
+def lorentz_dist(x: Tensor, y: Tensor, *, c: Curvature, keepdim: bool = False) -> Tensor:
+    """Distance on the hyperboloid, by the asinh form of the ball: exact for close points, where arcosh is noise.
+
+    The ball point p = X'/(1 + √c X₀) has 1 - c|p|² = 2/(1 + √c X₀) with nothing to cancel.
+    """
+    same_dimension("lorentz_dist", -1, x=x, y=y)
+    root = _root(c)
+    height_x, height_y = 1 + root * x[..., :1], 1 + root * y[..., :1]
+    squared = _squared(x[..., 1:] / height_x - y[..., 1:] / height_y)
+    quotient = squared * height_x * height_y / 4
+    half = safe_sqrt(squared) * torch.sqrt(height_x * height_y) / 2 * arsin_ratio(-c * quotient)
+    return 2 * half if keepdim else (2 * half).squeeze(-1)
+
+
+@geometry
+def sphere_expmap0(v: Tensor, *, k: Curvature) -> Tensor:
+    """Exponential map at the pole (1/√k, 0) of the embedded sphere, from d tangent coordinates to d + 1 numbers."""
+    z = k * _squared(v)
+    return torch.cat([cos_ratio(z) / _root(k), sin_ratio(z) * v], dim=-1)
+
+
+@geometry
+def sphere_logmap0(x: Tensor, *, k: Curvature) -> Tensor:
+    """Inverse of :func:`sphere_expmap0` on the sphere without the opposite pole."""
+    spatial = x[..., 1:]
+    z = k * _squared(spatial)
+    pole = _root(k) * x[..., :1]
+    near = (z < 0.25) & (pole > 0)
+    sine = torch.sqrt(torch.where(near | (z == 0), 0.25, z))
+    return spatial * torch.where(near, arsin_ratio(torch.where(near, z, 0.0)), torch.atan2(sine, pole) / sine)
+
+
+@geometry
+def sphere_dist(x: Tensor, y: Tensor, *, k: Curvature, keepdim: bool = False) -> Tensor:
+    """Distance on the embedded sphere, (2/√k) atan2(|x-y|, |x+y|): exact for close points and near the antipode."""
+    same_dimension("sphere_dist", -1, x=x, y=y)
+    chord, cochord = safe_sqrt(_squared(x - y)), safe_sqrt(_squared(x + y))
+    # atan2 has no derivative at (0, 0), which no two points of a sphere give; points of a zero sphere do.
+    nowhere = (chord == 0) & (cochord == 0)
+    distance = 2 / _root(k) * torch.atan2(chord, torch.where(nowhere, 1.0, cochord))
+    return distance if keepdim else distance.squeeze(-1)

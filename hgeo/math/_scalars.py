@@ -1,7 +1,8 @@
 """Curved trigonometry that is analytic in the curvature.
 
-Every operation of constant-curvature geometry needs a handful of scalar functions f(r, k) such as tan_k(r) = tan(√k r)/√k
-(tanh for k < 0, r itself at k = 0). Written that way they have a removable singularity at k = 0 and at r = 0. Written as
+Every operation of constant-curvature geometry needs a handful of scalar functions f(r, k) such as
+tan_k(r) = tan(√k r)/√k (tanh for k < 0, r itself at k = 0). Written that way they have removable singularities at k = 0
+and at r = 0. Written as
 
     f(r, k) = r · F(z),   z = k r²,
 

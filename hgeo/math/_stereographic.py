@@ -1,15 +1,15 @@
 r"""Gyrovector operations on the stereographic model of curvature k, in forms that do not cancel.
 
 The model is {x : 1 + k|x|² > 0} with metric λ² |dx|², λ = 2/(1 + k|x|²): the Poincaré ball for k < 0, Euclidean space
-with the metric 4|dx|² for k = 0, the projected sphere for k > 0. Points are last-dimension vectors (``dim`` moves that),
-``k`` a number or a tensor that broadcasts against them.
+with the metric 4|dx|² for k = 0, the projected sphere for k > 0. Points are last-dimension vectors (``dim`` moves
+that), ``k`` a number or a tensor that broadcasts against them.
 
 Two identities carry the accuracy. With s = x + y, a = 1 + k|x|², b = 1 + k|y|²
 
     x ⊕ y = (a s - k|s|² x) / (a b - k|s|²),      |x ⊕ y|² = |s|² / (a b - k|s|²),
 
-nothing cancels when y ≈ -x near the boundary, where the printed formula loses half of its digits. And with q = |x-y|²/(ab)
-the half distance is arsin_k(√q) = √q · arsin_ratio(k q), which needs neither tanh⁻¹ nor 1 - |x ⊕ y|.
+nothing cancels when y ≈ -x near the boundary, where the printed formula loses half of its digits. And with
+q = |x-y|²/(ab) the half distance is arsin_k(√q) = √q · arsin_ratio(k q), which needs neither tanh⁻¹ nor 1 - |x ⊕ y|.
 """
 
 from __future__ import annotations
@@ -303,7 +303,7 @@ def expmap0(u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
 
 @geometry
 def logmap0(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
-    """Logarithm at the origin, artan_k(|x|) x/|x|; the inverse of :func:`expmap0`. Its Jacobian at 0 is the identity."""
+    """Logarithm at the origin, artan_k(|x|) x/|x|: the inverse of :func:`expmap0`. Its Jacobian at 0 is I."""
     return x * artan_ratio(k * _dot(x, x, dim))
 
 
@@ -492,9 +492,9 @@ def weighted_midpoint(
 
     .. math:: m = \frac12 \otimes \frac{\sum_i w_i \lambda_i x_i}{\sum_i w_i (\lambda_i - 1)}
 
-    computed as the normalised weighted sum on the hyperboloid or sphere, so that it is right on both sides of a sphere's
-    equator. At k = 0 it is the weighted mean; no weight at all gives the origin. ``weights`` has the shape of ``xs``
-    without ``dim``. ``lincomb`` multiplies the result by Σw (Möbius scalar multiplication).
+    computed as the normalised weighted sum on the hyperboloid or sphere, so that it is right on both sides of a
+    sphere's equator. At k = 0 it is the weighted mean; no weight at all gives the origin. ``weights`` has the shape of
+    ``xs`` without ``dim``. ``lincomb`` multiplies the result by Σw (Möbius scalar multiplication).
     """
     dim = dim % xs.dim()
     lam = 2 / _flatness(xs, k, dim)
