@@ -1,0 +1,120 @@
+"""Which implementations of message passing exist, which of them can run here, and which is the fastest."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo.graph import _dgl, _reference, _scatter, _torch
+
+__all__ = ["Backend", "BackendTable", "backends", "resolve"]
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Three operations on the edges of a graph, in its own edge order, and, if there is one, all of them fused.
+
+    Attributes:
+        name: what ``backend=`` calls it.
+        why_not: why it cannot run on a kind of device ("cpu", "cuda", …), or None if it can.
+        edge_distance: (graph, p_src (S, H, d), p_dst (D, H, d) or None: the first sources, k (H,)) → (E, H).
+        edge_softmax: (graph, scores (E, H)) → (E, H), summing to 1 over the edges into a destination.
+        weighted_sum: (graph, weights (E, H), values (S, H, d)) → (D, H, d).
+        distance_attention: the whole of :func:`hgeo.graph.distance_attention`; None: composed of the three.
+    """
+
+    name: str
+    why_not: Callable[[str], str | None]
+    edge_distance: Callable[..., Tensor]
+    edge_softmax: Callable[..., Tensor]
+    weighted_sum: Callable[..., Tensor]
+    distance_attention: Callable[..., tuple[Tensor, Tensor | None]] | None = None
+
+
+def _fused_distance_attention(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
+    return importlib.import_module("hgeo.graph._fused").distance_attention(*args, **kwargs)
+
+
+def _why_not_fused(device_type: str) -> str | None:
+    try:
+        available = importlib.import_module("hgeo.graph._fused").available
+    except (ImportError, AttributeError) as error:
+        return f"its kernels cannot be loaded ({error})"
+    can, reason = available(device_type)
+    return None if can else str(reason)
+
+
+def _always(device_type: str) -> str | None:
+    return None
+
+
+# fastest first: "auto" takes the first that can run
+_BACKENDS = {
+    backend.name: backend
+    for backend in (
+        Backend(
+            "fused",
+            _why_not_fused,
+            _torch.edge_distance,
+            _torch.edge_softmax,
+            _torch.weighted_sum,
+            _fused_distance_attention,
+        ),
+        Backend("torch", _always, _torch.edge_distance, _torch.edge_softmax, _torch.weighted_sum),
+        Backend("dgl", _dgl.why_not, _dgl.edge_distance, _dgl.edge_softmax, _dgl.weighted_sum),
+        Backend("scatter", _scatter.why_not, _scatter.edge_distance, _scatter.edge_softmax, _scatter.weighted_sum),
+        Backend("reference", _always, _reference.edge_distance, _reference.edge_softmax, _reference.weighted_sum),
+    )
+}
+
+
+@torch.compiler.assume_constant_result
+def _usable(name: str, device_type: str) -> str:
+    """The name of the backend to use; what is installed does not change while a process runs."""
+    if name == "auto":
+        return next(b.name for b in _BACKENDS.values() if b.why_not(device_type) is None)
+    if name not in _BACKENDS:
+        raise ValueError(f"there is no backend {name!r}; there are 'auto', " + ", ".join(map(repr, _BACKENDS)))
+    reason = _BACKENDS[name].why_not(device_type)
+    if reason is not None:
+        raise ValueError(f"backend {name!r} cannot run on {device_type}: {reason}. Use backend='auto'")
+    return name
+
+
+def resolve(name: str, device_type: str) -> Backend:
+    """The backend of that name, or with "auto" the fastest that can run on that kind of device."""
+    return _BACKENDS[_usable(name, device_type)]
+
+
+class BackendTable(dict[str, str | None]):
+    """Backend name → why it cannot run, or None if it can; prints as a table."""
+
+    def __init__(self, device_type: str) -> None:
+        super().__init__({name: backend.why_not(device_type) for name, backend in _BACKENDS.items()})
+        self.device_type = device_type
+
+    def __repr__(self) -> str:
+        chosen = next(name for name, reason in self.items() if reason is None)
+        lines = [f"backends on {self.device_type}, fastest first ('auto' takes {chosen!r})"]
+        lines += [f"  {name:<10} {'available' if reason is None else 'no: ' + reason}" for name, reason in self.items()]
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+
+def backends(device_type: str = "cpu") -> BackendTable:
+    """What can run on this kind of device, and why the rest cannot.
+
+    Example:
+        >>> import hgeo.graph
+        >>> print(hgeo.graph.backends())  # doctest: +ELLIPSIS
+        backends on cpu, fastest first ('auto' takes ...
+        >>> hgeo.graph.backends()["reference"] is None
+        True
+    """
+    return BackendTable(device_type)

@@ -1,0 +1,66 @@
+"""DGL's own kernels: SDDMM for per-edge numbers, its edge softmax, SpMM for the sum. Not traceable by torch.compile."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo import math as hm
+from hgeo.graph import _reference
+from hgeo.graph._graph import Graph
+
+__all__ = ["edge_distance", "edge_softmax", "weighted_sum", "why_not"]
+
+
+def why_not(device_type: str) -> str | None:
+    try:
+        dgl = importlib.import_module("dgl")
+    except Exception as error:  # a broken installation raises whatever its libraries raise
+        return f"dgl cannot be imported ({type(error).__name__}: {error})"
+    if device_type == "cpu":
+        return None
+    try:
+        dgl.graph(([], []), num_nodes=1, device=device_type)
+    except Exception as error:
+        return f"the installed dgl {dgl.__version__} has no {device_type} kernels ({type(error).__name__})"
+    return None
+
+
+def _dgl_graph(graph: Graph) -> Any:
+    """The same edges, in the same order, as a DGL block; kept with the graph."""
+    if "dgl" not in graph.cache:
+        dgl = importlib.import_module("dgl")
+        graph.cache["dgl"] = dgl.create_block(
+            (graph.col, graph.row), num_src_nodes=graph.num_src, num_dst_nodes=graph.num_dst, device=graph.device
+        )
+    return graph.cache["dgl"]
+
+
+def _ops() -> Any:
+    return importlib.import_module("dgl.ops")
+
+
+def edge_distance(graph: Graph, p_src: Tensor, p_dst: Tensor | None, k: Tensor) -> Tensor:
+    if not graph.num_edges or bool((k > 0).any()):
+        # near the antipodes of a sphere the distance needs more than the difference of the two points
+        return _reference.edge_distance(graph, p_src, p_dst, k)
+    p_dst = p_src[: graph.num_dst] if p_dst is None else p_dst
+    # SDDMM subtracts without gathering both ends; all else are numbers a node or an edge
+    gap = torch.linalg.vector_norm(_ops().v_sub_u(_dgl_graph(graph), p_dst, p_src), dim=-1)
+    flat_src = 1 + k * p_src.square().sum(-1)
+    flat_dst = 1 + k * p_dst.square().sum(-1)
+    flatness = flat_dst.index_select(0, graph.row) * flat_src.index_select(0, graph.col)
+    return 2 * hm.arsin_k(gap * torch.rsqrt(flatness), k=k)
+
+
+def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
+    return _ops().edge_softmax(_dgl_graph(graph), scores.unsqueeze(-1)).squeeze(-1) if graph.num_edges else scores
+
+
+def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
+    if not graph.num_edges:
+        return torch.zeros((graph.num_dst, *values.shape[1:]), dtype=values.dtype, device=values.device)
+    return _ops().u_mul_e_sum(_dgl_graph(graph), values, weights.unsqueeze(-1).expand(-1, values.shape[1], 1))
