@@ -14,6 +14,7 @@ _ROOMS = ("math", "manifolds", "graph", "nn", "optim", "models", "data", "tasks"
 
 # public name -> the one room it lives in
 _NAMES = {
+    "Lorentz": "manifolds",
     "PoincareBall": "manifolds",
     "Stereographic": "manifolds",
     "SphereProjection": "manifolds",
@@ -23,6 +24,7 @@ _NAMES = {
     "log0": "manifolds",
     "frame_scale": "manifolds",
     "ambient_dim": "manifolds",
+    "intrinsic_dim": "manifolds",
     "dist": "manifolds",
     "register_frame": "manifolds",
     "validate": "manifolds",

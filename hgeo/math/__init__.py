@@ -12,7 +12,7 @@ space has k < 0. Vectors lie along ``dim`` (default: the last). Names follow geo
 from hgeo.math import _models, _stereographic
 from hgeo.math._contract import Curvature, boundary_margin
 from hgeo.math._models import *  # noqa: F403
-from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, sin_ratio, tan_ratio
+from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, safe_sqrt, sin_ratio, tan_ratio
 from hgeo.math._stereographic import *  # noqa: F403
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "artan_ratio",
     "boundary_margin",
     "cos_ratio",
+    "safe_sqrt",
     "sin_ratio",
     "tan_ratio",
     *_models.__all__,

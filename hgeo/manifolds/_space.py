@@ -1,0 +1,103 @@
+"""The ``space`` string: a manifold as a hyper-parameter."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple, NoReturn
+
+from hgeo._geoopt import geoopt
+from hgeo.manifolds._lorentz import Lorentz
+from hgeo.manifolds._product import Product
+from hgeo.manifolds._stereographic import PoincareBall, SphereProjection, Stereographic
+
+__all__ = ["Space", "space"]
+
+
+class Space(NamedTuple):
+    """A manifold and its intrinsic dimension."""
+
+    manifold: Any
+    dim: int
+
+
+# name -> (the curvature's key, its default, how to make it); no key: the curvature is fixed
+_KINDS: dict[str, tuple[str | None, float, Any]] = {
+    "ball": ("c", 1.0, PoincareBall),
+    "stereo": ("k", 0.0, Stereographic),
+    "sproj": ("k", 1.0, SphereProjection),
+    "lorentz": ("c", 1.0, Lorentz),
+    "sphere": (None, 1.0, geoopt.Sphere),
+    "euclidean": (None, 0.0, lambda: geoopt.Euclidean(1)),
+}
+
+
+def _refuse(text: str, position: int, problem: str) -> NoReturn:
+    raise ValueError(f"space string: {problem}\n  {text}\n  {' ' * position}^")
+
+
+def _factor(text: str, start: int, end: int) -> Space:
+    part = text[start:end]
+    head = re.match(r"\s*([A-Za-z]*)", part)
+    assert head is not None
+    name, at = head.group(1), start + head.start(1)
+    if name not in _KINDS:
+        _refuse(text, at, f"expected one of {', '.join(_KINDS)}, got {name or 'nothing'!r}")
+    position = start + head.end()
+    if position >= end or text[position] != ":":
+        _refuse(text, position, f"expected ':' and a dimension after {name!r}, as in '{name}:16'")
+    number = re.compile(r"\s*(\d+)\s*").match(text, position + 1, end)
+    if number is None or int(number.group(1)) < 1:
+        _refuse(text, position + 1, "expected a dimension, a whole number of at least 1")
+    dim, position = int(number.group(1)), number.end()
+    key, value, make = _KINDS[name]
+    learnable, given = False, False
+    while position < end:
+        if text[position] != ",":
+            _refuse(text, position, "expected ',', ' x ' or the end")
+        option = re.compile(r"\s*([A-Za-z]*)\s*(?:=\s*([^\s,]*))?\s*").match(text, position + 1, end)
+        assert option is not None
+        word, setting, at = option.group(1), option.group(2), option.start(1)
+        if key is None:
+            _refuse(text, at, f"{name!r} has no options: its curvature is fixed")
+        if (word, setting) in {("learn", None), (key, "learn")}:
+            learnable = True
+        elif word == key and setting is not None:
+            if given:
+                _refuse(text, at, f"{key!r} is given twice")
+            try:
+                value, given = float(setting), True
+            except ValueError:
+                _refuse(text, option.start(2), f"expected a number or 'learn' for {key!r}, got {setting!r}")
+        else:
+            _refuse(text, at, f"{name!r} knows '{key}=NUMBER', '{key}=learn' and 'learn', got {word or 'nothing'!r}")
+        position = option.end()
+    if key is None:
+        return Space(make(), dim)
+    try:
+        return Space(make(value, learnable), dim)
+    except ValueError as error:
+        _refuse(text, start + part.find("=") + 1, str(error))
+
+
+def space(text: str) -> Space:
+    """Read a space string: factors ``NAME:DIM[,OPTION]`` joined by `` x ``.
+
+    ``ball:16``, ``ball:16,c=0.5``, ``ball:16,c=learn``, ``ball:16,c=0.5,learn`` (trained from 0.5),
+    ``stereo:8,k=learn``, ``lorentz:8``, ``sphere:4`` (embedded), ``sproj:4`` (projected), ``euclidean:4``. Several
+    factors make a :class:`hgeo.Product`.
+
+    >>> import hgeo
+    >>> manifold, dim = hgeo.space("ball:16,c=learn x sphere:4")
+    >>> dim
+    20
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a space is given by a string such as 'ball:16', got {type(text).__name__}: {text!r}")
+    factors, start = [], 0
+    for joint in re.finditer(r"\s+[x×]\s+", text):
+        factors.append(_factor(text, start, joint.start()))
+        start = joint.end()
+    factors.append(_factor(text, start, len(text)))
+    if len(factors) == 1:
+        return factors[0]
+    return Space(Product(*factors), sum(factor.dim for factor in factors))

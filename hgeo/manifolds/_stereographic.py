@@ -1,0 +1,326 @@
+"""The stereographic family: geoopt's manifolds, with exact maths and a curvature that trains through 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import hgeo.math as hm
+from hgeo._geoopt import geoopt
+from hgeo.manifolds._curvature import bounded_below, curvature_parameter
+
+__all__ = ["PoincareBall", "SphereProjection", "Stereographic", "stereographic_curvature"]
+
+
+class Stereographic(geoopt.Stereographic):
+    r"""The stereographic model of signed curvature k: Poincaré ball (k < 0), Euclidean space (k = 0), projected sphere
+    (k > 0), in one differentiable family.
+
+    A :class:`geoopt.Stereographic`, so that ``geoopt.ManifoldParameter`` and geoopt's optimisers take it unchanged;
+    every operation is that of :mod:`hgeo.math`. The metric is λ² |dx|² with λ = 2/(1 + k|x|²).
+
+    Args:
+        k: the curvature, any finite number. Stored as it is.
+        learnable: whether the curvature is trained.
+
+    >>> import torch, hgeo
+    >>> space = hgeo.Stereographic(k=0.0)
+    >>> float(space.dist(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 4.0])))
+    10.0
+    """
+
+    k: Any  # a parameter here, a property of the one-sided subclasses
+
+    def __init__(self, k: float | Tensor = 0.0, learnable: bool = False) -> None:
+        super(geoopt.Stereographic, self).__init__()
+        self._store_curvature(k, learnable)
+
+    def _store_curvature(self, value: float | Tensor, learnable: bool) -> None:
+        hint = "0 is Euclidean, negative hyperbolic, positive spherical"
+        self.k = curvature_parameter(value, learnable, name="k", minimum=None, hint=hint)
+
+    @property
+    def learnable(self) -> bool:
+        """Whether the curvature is trained."""
+        return next(self.parameters()).requires_grad
+
+    def extra_repr(self) -> str:
+        return f"k={float(self.k.detach()):g}" + (", learnable" if self.learnable else "")
+
+    # --- points and vectors ---
+
+    def _check_point_on_manifold(
+        self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5, dim: int = -1
+    ) -> tuple[bool, str | None]:
+        inside = 1 + self.k.to(x.dtype) * (x * x).sum(dim) > 0
+        if bool(inside.all()):
+            return True, None
+        return False, "a point has √c|x| ≥ 1 or is not a number; hgeo.validate(manifold, x) says which row"
+
+    def projx(self, x: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.project(x, k=self.k, dim=dim)
+
+    def _finished(self, x: Tensor, project: bool, dim: int) -> Tensor:
+        return hm.project(x, k=self.k, dim=dim) if project else x
+
+    def lambda_x(self, x: Tensor, *, dim: int = -1, keepdim: bool = False) -> Tensor:
+        return hm.lambda_x(x, k=self.k, dim=dim, keepdim=keepdim)
+
+    def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False, dim: int = -1) -> Tensor:
+        return hm.inner(x, u, v, k=self.k, keepdim=keepdim, dim=dim)
+
+    def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
+        return hm.norm(x, u, k=self.k, keepdim=keepdim, dim=dim)
+
+    def egrad2rgrad(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.egrad2rgrad(x, u, k=self.k, dim=dim)
+
+    # --- distances ---
+
+    def dist(self, x: Tensor, y: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
+        return hm.dist(x, y, k=self.k, keepdim=keepdim, dim=dim)
+
+    def dist2(self, x: Tensor, y: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
+        return hm.sqdist(x, y, k=self.k, keepdim=keepdim, dim=dim)
+
+    def dist0(self, x: Tensor, *, dim: int = -1, keepdim: bool = False) -> Tensor:
+        return hm.dist0(x, k=self.k, dim=dim, keepdim=keepdim)
+
+    def dist2plane(
+        self,
+        x: Tensor,
+        p: Tensor,
+        a: Tensor,
+        *,
+        dim: int = -1,
+        keepdim: bool = False,
+        signed: bool = False,
+        scaled: bool = False,
+    ) -> Tensor:
+        return hm.dist2plane(x, p, a, k=self.k, dim=dim, keepdim=keepdim, signed=signed, scaled=scaled)
+
+    # --- exponential, logarithm, geodesics ---
+
+    def retr(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.project(x + u, k=self.k, dim=dim)
+
+    def expmap(self, x: Tensor, u: Tensor, *, project: bool = True, dim: int = -1) -> Tensor:
+        return self._finished(hm.expmap(x, u, k=self.k, dim=dim), project, dim)
+
+    def logmap(self, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.logmap(x, y, k=self.k, dim=dim)
+
+    def expmap0(self, u: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.expmap0(u, k=self.k, dim=dim), project, dim)
+
+    def logmap0(self, x: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.logmap0(x, k=self.k, dim=dim)
+
+    def geodesic(self, t: Tensor, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.geodesic(t, x, y, k=self.k, dim=dim)
+
+    def geodesic_unit(self, t: Tensor, x: Tensor, u: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.geodesic_unit(t, x, u, k=self.k, dim=dim), project, dim)
+
+    # --- transport ---
+
+    def transp(self, x: Tensor, y: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.parallel_transport(x, y, v, k=self.k, dim=dim)
+
+    def transp0(self, y: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.parallel_transport0(y, u, k=self.k, dim=dim)
+
+    def transp0back(self, y: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.parallel_transport0back(y, u, k=self.k, dim=dim)
+
+    # --- gyrovector operations ---
+
+    def mobius_add(self, x: Tensor, y: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.mobius_add(x, y, k=self.k, dim=dim), project, dim)
+
+    def mobius_sub(self, x: Tensor, y: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.mobius_sub(x, y, k=self.k, dim=dim), project, dim)
+
+    def mobius_coadd(self, x: Tensor, y: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.mobius_coadd(x, y, k=self.k, dim=dim), project, dim)
+
+    def mobius_cosub(self, x: Tensor, y: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.mobius_cosub(x, y, k=self.k, dim=dim), project, dim)
+
+    def mobius_scalar_mul(self, r: Tensor, x: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.mobius_scalar_mul(r, x, k=self.k, dim=dim), project, dim)
+
+    def mobius_pointwise_mul(self, w: Tensor, x: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.mobius_pointwise_mul(w, x, k=self.k, dim=dim), project, dim)
+
+    def mobius_matvec(self, m: Tensor, x: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.mobius_matvec(m, x, k=self.k, dim=dim), project, dim)
+
+    def mobius_fn_apply(
+        self, fn: Callable[..., Tensor], x: Tensor, *args: Any, dim: int = -1, project: bool = True, **kwargs: Any
+    ) -> Tensor:
+        return self._finished(hm.mobius_fn_apply(fn, x, *args, k=self.k, dim=dim, **kwargs), project, dim)
+
+    def mobius_fn_apply_chain(
+        self, x: Tensor, *fns: Callable[..., Tensor], project: bool = True, dim: int = -1
+    ) -> Tensor:
+        def chain(u: Tensor) -> Tensor:
+            for fn in fns:
+                u = fn(u)
+            return u
+
+        return self.mobius_fn_apply(chain, x, dim=dim, project=project)
+
+    def gyration(self, x: Tensor, y: Tensor, z: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.gyration(x, y, z, k=self.k, dim=dim)
+
+    def antipode(self, x: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.antipode(x, k=self.k, dim=dim)
+
+    def weighted_midpoint(
+        self,
+        xs: Tensor,
+        weights: Tensor | None = None,
+        *,
+        reducedim: Sequence[int] | int | None = None,
+        dim: int = -1,
+        keepdim: bool = False,
+        lincomb: bool = False,
+        posweight: bool = False,
+        project: bool = True,
+    ) -> Tensor:
+        """Gyromidpoint. ``posweight`` turns a negative weight into a positive one of the antipode, as in geoopt."""
+        if posweight and weights is not None:
+            xs = torch.where(weights.unsqueeze(dim) < 0, hm.antipode(xs, k=self.k, dim=dim), xs)
+            weights = weights.abs()
+        middle = hm.weighted_midpoint(
+            xs, weights, k=self.k, reducedim=reducedim, dim=dim, keepdim=True, lincomb=lincomb
+        )
+        middle = self._finished(middle, project, dim)
+        if keepdim:
+            return middle
+        if reducedim is None:
+            axes = [axis for axis in range(xs.dim()) if axis != dim % xs.dim()]
+        else:
+            axes = [axis % xs.dim() for axis in ([reducedim] if isinstance(reducedim, int) else reducedim)]
+        return middle.squeeze(axes) if axes else middle
+
+    # --- the embedding that geoopt calls sproj: hyperboloid or sphere, special axis last ---
+
+    def sproj(self, x: Tensor, *, dim: int = -1) -> Tensor:
+        x = x.movedim(dim, -1)
+        root = self.k.abs().sqrt().to(x.dtype)
+        return (x[..., :-1] / (1 + root * x[..., -1:])).movedim(-1, dim)
+
+    def inv_sproj(self, x: Tensor, *, dim: int = -1) -> Tensor:
+        lam = hm.lambda_x(x, k=self.k, dim=dim, keepdim=True)
+        return torch.cat([lam * x, (lam - 1) / self.k.abs().sqrt().to(x.dtype)], dim=dim)
+
+    # --- random points ---
+
+    def random_normal(
+        self,
+        *size: Any,
+        mean: float | Tensor = 0,
+        std: float | Tensor = 1,
+        dtype: torch.dtype | None = None,
+        device: torch.device | None = None,
+    ) -> Any:
+        """exp0 of a normal vector with standard deviation std/√d a coordinate."""
+        shape = geoopt.utils.size2shape(*size)
+        self._assert_check_shape(shape, "x")
+        k = next(self.parameters())
+        tangent = torch.randn(shape, dtype=dtype or k.dtype, device=device or k.device) * std / shape[-1] ** 0.5 + mean
+        return geoopt.ManifoldTensor(self.expmap0(tangent), manifold=self)
+
+    random = random_normal
+
+
+class _OneSided(Stereographic):
+    """What the ball and the projected sphere share: a curvature magnitude ≥ 0, stored as it is."""
+
+    _stored = ""  # the parameter's name
+    _legacy = ""  # the name geoopt stores its inverse softplus under
+    _hint = ""
+
+    def _store_curvature(self, value: float | Tensor, learnable: bool) -> None:
+        name = self._stored[-1]
+        parameter = curvature_parameter(value, learnable, name=name, minimum=0.0, hint=self._hint)
+        self.register_parameter(self._stored, parameter)
+
+    @property
+    def _magnitude(self) -> Tensor:
+        return bounded_below(self._parameters[self._stored])
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+        legacy = state_dict.pop(prefix + self._legacy, None)
+        if legacy is not None:
+            state_dict[prefix + self._stored] = nn.functional.softplus(legacy)
+        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+
+
+class PoincareBall(_OneSided, geoopt.PoincareBall):
+    r"""The Poincaré ball {x : c|x|² < 1} of curvature -c, c ≥ 0, with metric λ² |dx|², λ = 2/(1 - c|x|²).
+
+    A :class:`geoopt.PoincareBall`. c = 0 is legal, exactly Euclidean (distance 2|x-y|), and trainable: the stored
+    number is c itself, and at 0 the gradient passes when it asks for more curvature.
+
+    Args:
+        c: minus the curvature, a finite number ≥ 0.
+        learnable: whether c is trained.
+
+    >>> import torch, hgeo
+    >>> ball = hgeo.PoincareBall(c=1.0)
+    >>> x = ball.expmap0(torch.tensor([0.3, 0.4]))
+    >>> ball.logmap0(x)
+    tensor([0.3000, 0.4000])
+    """
+
+    _stored, _legacy = "stored_c", "isp_c"
+    _hint = "for positive curvature use hgeo.SphereProjection, for either sign hgeo.Stereographic"
+
+    def __init__(self, c: float | Tensor = 1.0, learnable: bool = False) -> None:
+        super().__init__(c, learnable)
+
+    @property
+    def c(self) -> Tensor:
+        """Minus the curvature, never negative."""
+        return self._magnitude
+
+    @property
+    def k(self) -> Tensor:
+        return -self._magnitude
+
+    def extra_repr(self) -> str:
+        return f"c={float(self.c.detach()):g}" + (", learnable" if self.learnable else "")
+
+
+class SphereProjection(_OneSided, geoopt.SphereProjection):
+    r"""The stereographic projection of a sphere of curvature k ≥ 0, with metric λ² |dx|², λ = 2/(1 + k|x|²).
+
+    A :class:`geoopt.SphereProjection`. The point opposite to the origin is at infinity. k = 0 is legal and trainable,
+    as in :class:`PoincareBall`.
+
+    >>> import torch, hgeo
+    >>> sphere = hgeo.SphereProjection(k=1.0)
+    >>> float(sphere.dist(torch.tensor([-1.0, 0.0]), torch.tensor([1.0, 0.0])))  # antipodes: π
+    3.1415927410125732
+    """
+
+    _stored, _legacy = "stored_k", "isp_k"
+    _hint = "for negative curvature use hgeo.PoincareBall, for either sign hgeo.Stereographic"
+
+    def __init__(self, k: float | Tensor = 1.0, learnable: bool = False) -> None:
+        super().__init__(k, learnable)
+
+    @property
+    def k(self) -> Tensor:
+        return self._magnitude
+
+
+def stereographic_curvature(manifold: Any) -> Tensor | None:
+    """The signed curvature k of a manifold of the stereographic family, hgeo's or geoopt's; None for any other."""
+    return manifold.k if isinstance(manifold, geoopt.Stereographic) else None
