@@ -1,0 +1,19 @@
+"""What is measured, and how: node classification, clustering, link prediction, and the shape of a graph."""
+
+from hgeo.tasks._classification import accuracy, macro_f1
+from hgeo.tasks._clustering import clustering_nmi
+from hgeo.tasks._links import LinkSplit, fermi_dirac, link_scores, split_links
+from hgeo.tasks._statistics import GraphStatistics, graph_statistics, hyperbolicity
+
+__all__ = [
+    "GraphStatistics",
+    "LinkSplit",
+    "accuracy",
+    "clustering_nmi",
+    "fermi_dirac",
+    "graph_statistics",
+    "hyperbolicity",
+    "link_scores",
+    "macro_f1",
+    "split_links",
+]

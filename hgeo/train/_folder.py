@@ -1,0 +1,206 @@
+"""A run is a folder: what was asked, what happened epoch by epoch, what came out, and how to go on."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["RunFolder", "load_state", "save_state", "write_json"]
+
+
+class RunFolder:
+    """``config.json``, ``metrics.jsonl``, ``result.json``, ``model.safetensors``, ``checkpoint/``, and pictures.
+
+    Every file appears whole or not at all (it is written beside its place and moved there), except ``metrics.jsonl``,
+    which grows by a line an epoch; a last line that was cut off by a crash is ignored when read. Weights are
+    safetensors, everything else is JSON: opening somebody's run folder runs none of their code.
+
+    >>> import tempfile
+    >>> run = RunFolder(tempfile.mkdtemp())
+    >>> run.write_config({"model": "hat"})
+    >>> run.config()["model"], run.is_complete
+    ('hat', False)
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path).expanduser()
+
+    def __repr__(self) -> str:
+        return f"RunFolder({str(self.path)!r})"
+
+    @property
+    def is_run(self) -> bool:
+        """Whether a run was started here."""
+        return (self.path / "config.json").is_file()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether a run was finished here."""
+        return (self.path / "result.json").is_file()
+
+    @property
+    def has_checkpoint(self) -> bool:
+        return self._checkpoint.is_file()
+
+    @property
+    def _checkpoint(self) -> Path:
+        return self.path / "checkpoint" / "state.safetensors"
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        write_json(self.path / "config.json", config)
+
+    def config(self) -> dict[str, Any]:
+        return _read_json(self.path / "config.json")
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        write_json(self.path / "result.json", result)
+
+    def result(self) -> dict[str, Any]:
+        return _read_json(self.path / "result.json")
+
+    def write_weights(self, state: dict[str, Tensor]) -> None:
+        save_state(self.path / "model.safetensors", dict(state))
+
+    def weights(self) -> dict[str, Tensor]:
+        loaded: dict[str, Tensor] = load_state(self.path / "model.safetensors")
+        return loaded
+
+    def write_checkpoint(self, state: dict[str, Any]) -> None:
+        save_state(self._checkpoint, state)
+
+    def checkpoint(self) -> dict[str, Any]:
+        loaded: dict[str, Any] = load_state(self._checkpoint)
+        return loaded
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The lines of ``metrics.jsonl``, one a finished epoch."""
+        file = self.path / "metrics.jsonl"
+        lines = file.read_text().splitlines() if file.is_file() else []
+        rows = []
+        for number, line in enumerate(lines):
+            try:
+                rows.append(json.loads(line))
+            except json.JSONDecodeError:
+                if number + 1 < len(lines):
+                    raise ValueError(f"{file} line {number + 1} is not JSON: {line[:60]!r}") from None
+        return rows
+
+    @contextlib.contextmanager
+    def log(self, *, keep: int = 0) -> Iterator[Callable[[dict[str, Any]], None]]:
+        """A function that appends a line to ``metrics.jsonl``, which first is cut to its first ``keep`` epochs."""
+        kept = self.metrics()[:keep]
+        text = "".join(json.dumps(_plain(row)) + "\n" for row in kept)
+        _write_atomically(self.path / "metrics.jsonl", lambda file: file.write(text.encode()))
+        with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
+
+            def append(row: dict[str, Any]) -> None:
+                file.write(json.dumps(_plain(row)) + "\n")
+                file.flush()
+
+            yield append
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write JSON so that a reader sees the old file or the new one, never half of it."""
+    text = json.dumps(_plain(value), indent=2, sort_keys=False) + "\n"
+    _write_atomically(path, lambda file: file.write(text.encode()))
+
+
+def save_state(path: Path, state: Any) -> None:
+    """Save nested dicts, lists, tuples, numbers, strings and tensors as one safetensors file, nothing pickled."""
+    from safetensors.torch import save
+
+    tensors: dict[str, Tensor] = {}
+    skeleton = _take_apart(state, tensors)
+    content = save(tensors, metadata={"hgeo": json.dumps(skeleton)})
+    _write_atomically(path, lambda file: file.write(content))
+
+
+def load_state(path: Path) -> Any:
+    """What :func:`save_state` saved; a plain safetensors file gives its flat dict of tensors."""
+    from safetensors import safe_open
+
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    with safe_open(str(path), framework="pt") as file:
+        metadata = file.metadata() or {}
+        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+    return _put_together(json.loads(metadata["hgeo"]), tensors) if "hgeo" in metadata else tensors
+
+
+def _take_apart(value: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(value, Tensor):
+        key = f"t{len(tensors)}"
+        # a copy: tensors that share memory (tied weights) must not share it in the file
+        tensors[key] = value.detach().cpu().contiguous().clone()
+        return {"tensor": key}
+    if isinstance(value, dict):
+        return {"dict": [[key, _take_apart(item, tensors)] for key, item in value.items()]}
+    if isinstance(value, (list, tuple)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [_take_apart(item, tensors) for item in value]}
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return {"value": value}
+    raise TypeError(f"cannot save a {type(value).__name__}; expected dicts, lists, numbers, strings and tensors")
+
+
+def _put_together(skeleton: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
+    ((kind, content),) = skeleton.items()
+    if kind == "tensor":
+        return tensors[content]
+    if kind == "dict":
+        return {key: _put_together(item, tensors) for key, item in content}
+    if kind in ("list", "tuple"):
+        items = [_put_together(item, tensors) for item in content]
+        return tuple(items) if kind == "tuple" else items
+    return content
+
+
+def _plain(value: Any) -> Any:
+    """JSON has no NaN and no infinity; they become null."""
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, (torch.dtype, torch.device, Path)):
+        return str(value)
+    return value
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}; is {path.parent} a run folder of hgeo train?")
+    try:
+        value = json.loads(path.read_text())
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path} holds a {type(value).__name__}, expected an object")
+    return value
+
+
+def _write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise

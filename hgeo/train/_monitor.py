@@ -1,0 +1,141 @@
+"""Is the network still talking? Radii at the limit of the dtype, and attention that looks only at itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from inspect import signature
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hgeo._geoopt import geoopt
+from hgeo.math import boundary_margin
+
+__all__ = ["Health", "curvatures", "inspect"]
+
+_MANY_AT_LIMIT = 0.5
+_LITTLE_ENTROPY = 0.05
+
+
+@dataclass(frozen=True)
+class Health:
+    """How far out the points are, and how widely attention is spread, in the layer that is worst off.
+
+    ``at_limit``: share of points at the largest radius that the dtype can hold. ``entropy``: entropy of the attention
+    weights of a node, divided by the logarithm of how many there are, averaged: 1 is uniform, 0 looks at one node only.
+    ``None`` where a model has no such layer.
+    """
+
+    at_limit: float | None = None
+    entropy: float | None = None
+    max_radius: float | None = None
+
+    def warning(self) -> str | None:
+        """A sentence when aggregation has stopped, else None."""
+        if self.at_limit is not None and self.at_limit > _MANY_AT_LIMIT:
+            return (
+                f"{self.at_limit:.0%} of the points are at the radius limit of their dtype: distances say nothing any "
+                "more. Try a smaller learning rate, more weight decay, a smaller curvature, or --dtype float64."
+            )
+        if self.entropy is not None and self.entropy < _LITTLE_ENTROPY:
+            return (
+                f"attention has collapsed (mean entropy {self.entropy:.3f} of 1): nodes look at one neighbour or only "
+                "at themselves, aggregation has stopped. Try a smaller beta, attention dropout, or self_score='mean'."
+            )
+        return None
+
+
+def curvatures(model: nn.Module) -> list[float]:
+    """Signed curvature of every stereographic manifold in the model, each manifold once, in the order of modules."""
+    return [float(curvature) for curvature in _curvature_tensors(model)]
+
+
+def _curvature_tensors(model: nn.Module) -> Iterator[Tensor]:
+    from hgeo.manifolds import stereographic_curvature
+
+    seen = set()
+    for module in model.modules():
+        for manifold in _manifolds(module):
+            if id(manifold) not in seen:
+                seen.add(id(manifold))
+                curvature = stereographic_curvature(manifold)
+                if curvature is not None:
+                    yield curvature.detach()
+
+
+def _manifolds(module: nn.Module) -> Iterator[Any]:
+    if isinstance(module, geoopt.Manifold):
+        yield module
+    for parameter in module.parameters(recurse=False):
+        if isinstance(parameter, geoopt.ManifoldParameter):
+            yield parameter.manifold
+
+
+@torch.no_grad()
+def inspect(model: nn.Module, graph: Any, features: Tensor) -> Health:
+    """Look at every layer of ``model`` that names a ``manifold``: one forward pass, no gradients, evaluation mode."""
+    was_training = model.training
+    model.eval()
+    seen: list[tuple[nn.Module, tuple[Any, ...], Any]] = []
+    handles = [
+        module.register_forward_hook(lambda module, inputs, output: seen.append((module, inputs, output)))
+        for module in model.modules()
+        if module is not model and getattr(module, "manifold", None) is not None
+    ]
+    try:
+        model(graph, features)
+    finally:
+        for handle in handles:
+            handle.remove()
+    try:
+        limits = [share for module, _, output in seen if (share := _share_at_limit(module.manifold, output))]
+        entropies = [
+            entropy for module, inputs, _ in seen if (entropy := _attention_entropy(module, inputs)) is not None
+        ]
+    finally:
+        model.train(was_training)
+    return Health(
+        at_limit=max((share for share, _ in limits), default=None),
+        max_radius=max((radius for _, radius in limits), default=None),
+        entropy=min(entropies, default=None),
+    )
+
+
+def _share_at_limit(manifold: Any, points: Any) -> tuple[float, float] | None:
+    """Share of points within twice the projection margin of the boundary, and the largest √c|x|."""
+    from hgeo.manifolds import stereographic_curvature
+
+    curvature = stereographic_curvature(manifold) if isinstance(points, Tensor) else None
+    if curvature is None or float(curvature) > 0 or points.numel() == 0:
+        return None
+    radius = (-curvature.to(points.dtype)).sqrt() * points.norm(dim=-1)
+    limit = 1.0 - 2.0 * float(boundary_margin(points.dtype))
+    return float((radius >= limit).double().mean()), float(radius.max())
+
+
+def _attention_entropy(module: nn.Module, inputs: tuple[Any, ...]) -> float | None:
+    """Mean normalised entropy of a layer that can return its attention; nodes without neighbours do not count."""
+    if "return_attention" not in signature(module.forward).parameters:
+        return None
+    graph, points = inputs[0], inputs[1]
+    _, attention = module(graph, points, return_attention=True)
+    return attention_entropy(graph, attention)
+
+
+def attention_entropy(graph: Any, attention: Any) -> float | None:
+    """H(α_i) / log(|N_i| + 1), averaged over the nodes that have neighbours and over heads."""
+    from hgeo.graph import as_graph
+
+    view = as_graph(graph)
+    edges, loops = attention
+    destination = torch.empty_like(view.row).scatter_(0, view.perm, view.row)
+    surprise = -torch.special.xlogy(edges, edges)
+    entropy = -torch.special.xlogy(loops, loops)
+    entropy = entropy.index_add(0, destination, surprise)
+    count = torch.bincount(destination, minlength=view.num_dst).to(edges.dtype) + 1
+    several = count > 1
+    if not bool(several.any()):
+        return None
+    return float((entropy[several] / count[several].log().unsqueeze(-1)).mean())
