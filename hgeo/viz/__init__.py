@@ -1,0 +1,23 @@
+"""Pictures: the Poincaré disk with geodesic edges, a page to move through it, curves of a run, attention."""
+
+from hgeo.viz._attention import Listener, attention_figure, attention_rows, attention_table, layer_attention
+from hgeo.viz._curves import curves_figure
+from hgeo.viz._disk import add_legend, disk_coordinates, draw_disk, draw_plane, embedding_figure, save_figure
+from hgeo.viz._page import embedding_page, save_page
+
+__all__ = [
+    "Listener",
+    "add_legend",
+    "attention_figure",
+    "attention_rows",
+    "attention_table",
+    "curves_figure",
+    "disk_coordinates",
+    "draw_disk",
+    "draw_plane",
+    "embedding_figure",
+    "embedding_page",
+    "layer_attention",
+    "save_figure",
+    "save_page",
+]

@@ -1,0 +1,104 @@
+"""Whom a node listens to: its neighbours, their classes, their weights."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo.data import Dataset
+from hgeo.viz._palette import EDGE, INK, color_of, marker_of
+
+__all__ = ["Listener", "attention_figure", "attention_rows", "attention_table"]
+
+
+@dataclass(frozen=True)
+class Listener:
+    """One neighbour of a node (or the node itself), its class, and the weight it gets, averaged over heads."""
+
+    node: int
+    label: int
+    weight: float
+
+
+def attention_rows(dataset: Dataset, attention: tuple[Tensor, Tensor], node: int) -> list[Listener]:
+    """The weights that ``node`` gives to itself and to its neighbours, the largest first.
+
+    ``attention`` is what a layer returns for ``dataset.graph``: weights of the edges of ``dataset.edge_index`` in their
+    order, and of the added self-loops.
+    """
+    if not 0 <= node < dataset.num_nodes:
+        raise ValueError(f"node is {node}, expected 0 … {dataset.num_nodes - 1}")
+    edges, loops = (part.detach().cpu() for part in attention)
+    source, destination = dataset.edge_index.cpu()
+    into = (destination == node).nonzero().flatten()
+    rows = [Listener(node, int(dataset.labels[node]), float(loops[node].mean()))]
+    rows += [Listener(int(source[e]), int(dataset.labels[source[e]]), float(edges[e].mean())) for e in into]
+    return sorted(rows, key=lambda row: (-row.weight, row.node))
+
+
+def attention_table(rows: list[Listener], node: int) -> str:
+    """A Markdown table of :func:`attention_rows`.
+
+    >>> print(attention_table([Listener(3, 0, 0.75), Listener(5, 1, 0.25)], 3))
+    | neighbour | class | weight |
+    |---|---|---|
+    | 3 (itself) | 0 | 0.750 |
+    | 5 | 1 | 0.250 |
+    """
+    lines = ["| neighbour | class | weight |", "|---|---|---|"]
+    for row in rows:
+        name = f"{row.node} (itself)" if row.node == node else str(row.node)
+        lines.append(f"| {name} | {row.label if row.label >= 0 else 'none'} | {row.weight:.3f} |")
+    return "\n".join(lines)
+
+
+def attention_figure(rows: list[Listener], node: int, *, title: str = "", most: int = 24) -> Any:
+    """A matplotlib ``Figure``: the node in the middle, its neighbours around it, lines as wide as the weights."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    own = next((row for row in rows if row.node == node), None)
+    around = [row for row in rows if row.node != node]
+    left_out = len(around) - most
+    # neighbours of one class stand together
+    around = sorted(around[:most], key=lambda row: (row.label, -row.weight))
+    figure = Figure(figsize=(6.4, 5.6), dpi=150, facecolor="white")
+    axes = figure.add_axes((0.02, 0.02, 0.80, 0.88))
+    largest = max((row.weight for row in around), default=1.0) or 1.0
+    for index, row in enumerate(around):
+        angle = math.pi / 2 - 2 * math.pi * index / max(len(around), 1)
+        x, y = math.cos(angle), math.sin(angle)
+        axes.plot([0, x], [0, y], color=EDGE, linewidth=0.6 + 8 * row.weight / largest, alpha=0.55, zorder=1)
+        axes.plot(x, y, marker=marker_of(row.label), color=color_of(row.label), markersize=11, zorder=3)
+        axes.text(
+            1.17 * x, 1.17 * y, f"{row.node}\n{row.weight:.3f}", ha="center", va="center", fontsize=7.5, color=INK
+        )
+    label = own.label if own is not None else -1
+    axes.plot(0, 0, marker=marker_of(label), color=color_of(label), markersize=17, markeredgecolor=INK, zorder=4)
+    own_weight = f"\nitself {own.weight:.3f}" if own is not None else ""
+    axes.text(0, -0.1, f"{node}{own_weight}", ha="center", va="top", fontsize=8.5, color=INK, zorder=5)
+    axes.set_xlim(-1.35, 1.35)
+    axes.set_ylim(-1.35, 1.35)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    present = sorted({row.label for row in [*around, *([own] if own else [])]})
+    handles = [Line2D([], [], linestyle="", marker=marker_of(c), color=color_of(c), markersize=7) for c in present]
+    names = ["no label" if c < 0 else f"class {c}" for c in present]
+    axes.legend(handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    note = f" ({left_out} lighter ones not shown)" if left_out > 0 else ""
+    axes.set_title((title or f"whom node {node} listens to") + note, fontsize=11, color=INK)
+    return figure
+
+
+def layer_attention(layer: Any, graph: Any, points: Tensor) -> tuple[Tensor, Tensor]:
+    """The weights of one layer, in evaluation mode and without gradients."""
+    was_training = layer.training
+    layer.eval()
+    with torch.no_grad():
+        _, attention = layer(graph, points, return_attention=True)
+    layer.train(was_training)
+    return attention[0], attention[1]

@@ -1,0 +1,212 @@
+"""A picture of points in the Poincaré disk, with the geodesics that join them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hgeo.math import geodesic
+from hgeo.viz._palette import EDGE, INK, NO_LABEL, color_of, marker_of
+
+__all__ = ["disk_coordinates", "draw_disk", "draw_plane", "embedding_figure", "save_figure"]
+
+_MOST_EDGES = 6000  # more of them only make the disk grey
+_POINTS_AN_EDGE = 24
+
+
+@torch.no_grad()
+def disk_coordinates(points: Tensor, manifold: Any = None) -> Tensor:
+    """Points of any manifold as points (N, 2) of the unit disk.
+
+    A two-dimensional hyperbolic space is shown as it is, isometrically, in units of its curvature. Anything else is
+    shown by its tangent coordinates at the origin: their two main directions, as a point of the disk at that distance.
+    ``manifold=None``: the points are plain vectors.
+
+    >>> import torch
+    >>> disk_coordinates(torch.tensor([[0.0, 0.0], [3.0, 4.0]])).norm(dim=1).max().item() < 1
+    True
+    """
+    from hgeo.manifolds import frame_scale, log0, stereographic_curvature
+
+    points = points.detach().cpu().double()
+    if manifold is None:
+        vectors = points
+    else:
+        curvature = stereographic_curvature(manifold)
+        if curvature is not None and float(curvature) < 0 and points.shape[1] == 2:
+            return points * float(-curvature) ** 0.5
+        # in the unit disk a tangent vector v is 2|v| long
+        vectors = log0(manifold, points) * (frame_scale(manifold) / 2)
+    vectors = _two_main_directions(vectors)
+    radius = vectors.norm(dim=1, keepdim=True)
+    # flat vectors may be of any length; most of them should fall well inside
+    scale = torch.ones(()) if manifold is not None else 1.0 / radius.median().clamp(min=1e-9)
+    return vectors * scale * _tanh_ratio(radius * scale)
+
+
+def draw_disk(
+    axes: Any,
+    points: Tensor,
+    *,
+    edge_index: Tensor | None = None,
+    labels: Tensor | None = None,
+    title: str = "",
+    seed: int = 0,
+) -> None:
+    """Draw points (N, 2) of the unit disk and the geodesics of ``edge_index`` on a matplotlib ``Axes``."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.patches import Circle
+
+    axes.add_patch(Circle((0, 0), 1, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=0))
+    if edge_index is not None and edge_index.shape[1]:
+        curves = _geodesics(points, _sample_links(edge_index, seed))
+        alpha = float(np.clip(60 / np.sqrt(len(curves)) / 6, 0.06, 0.6))
+        axes.add_collection(LineCollection(list(curves), colors=EDGE, linewidths=0.45, alpha=alpha, zorder=1))
+    _scatter(axes, points.numpy(), labels)
+    axes.set_xlim(-1.03, 1.03)
+    axes.set_ylim(-1.03, 1.03)
+    _finish(axes, title)
+
+
+def draw_plane(
+    axes: Any, points: Tensor, *, edge_index: Tensor | None = None, labels: Tensor | None = None, title: str = ""
+) -> None:
+    """Draw flat points (N, 2): what :func:`draw_disk` is for curved ones."""
+    from matplotlib.collections import LineCollection
+
+    points = _two_main_directions(points.detach().cpu().double())
+    if edge_index is not None and edge_index.shape[1]:
+        links = _sample_links(edge_index, 0)
+        lines = points[links.T].numpy()
+        alpha = float(np.clip(60 / np.sqrt(len(lines)) / 6, 0.06, 0.6))
+        axes.add_collection(LineCollection(list(lines), colors=EDGE, linewidths=0.45, alpha=alpha, zorder=1))
+    _scatter(axes, points.numpy(), labels)
+    axes.set_facecolor("white")
+    axes.margins(0.06)
+    axes.autoscale_view()
+    _finish(axes, title)
+
+
+def embedding_figure(
+    points: Tensor,
+    manifold: Any = None,
+    *,
+    edge_index: Tensor | None = None,
+    labels: Tensor | None = None,
+    title: str = "",
+    class_names: Sequence[str] | None = None,
+) -> Any:
+    """A matplotlib ``Figure``: the points in the Poincaré disk with geodesic edges and a legend of the classes.
+
+    >>> import torch
+    >>> figure = embedding_figure(torch.randn(5, 2), labels=torch.tensor([0, 0, 1, 1, 2]))
+    >>> len(figure.axes)
+    1
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.4, 6.4), dpi=150, facecolor="white")
+    axes = figure.add_axes((0.02, 0.02, 0.80, 0.90))
+    draw_disk(axes, disk_coordinates(points, manifold), edge_index=edge_index, labels=labels, title=title)
+    if labels is not None:
+        add_legend(figure, axes, labels, class_names)
+    return figure
+
+
+def add_legend(figure: Any, axes: Any, labels: Tensor, class_names: Sequence[str] | None = None) -> None:
+    """A legend of the classes that occur, to the right of the picture."""
+    from matplotlib.lines import Line2D
+
+    present = [int(label) for label in torch.unique(labels)]
+    handles = [
+        Line2D([], [], linestyle="", marker=marker_of(label), color=color_of(label), markersize=6) for label in present
+    ]
+    names = [
+        "no label" if label < 0 else (class_names[label] if class_names else f"class {label}") for label in present
+    ]
+    axes.legend(handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+
+
+def save_figure(figure: Any, path: str | Path) -> list[Path]:
+    """Save as ``.png`` and ``.svg`` beside each other; returns both paths."""
+    stem = Path(path).with_suffix("")
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    written = []
+    for suffix in (".png", ".svg"):
+        target = stem.with_suffix(suffix)
+        # no date and a fixed salt: the same run gives the same file
+        metadata = {"Date": None} if suffix == ".svg" else {"Software": None}
+        import matplotlib
+
+        with matplotlib.rc_context({"svg.hashsalt": "hgeo"}):
+            figure.savefig(target, metadata=metadata)
+        written.append(target)
+    return written
+
+
+def _two_main_directions(vectors: Tensor) -> Tensor:
+    """The two directions of largest spread about the origin; 2-d vectors stay as they are, 1-d ones get a zero."""
+    if vectors.shape[1] == 2:
+        return vectors
+    if vectors.shape[1] == 1:
+        return torch.cat([vectors, torch.zeros_like(vectors)], dim=1)
+    _, _, directions = torch.linalg.svd(vectors, full_matrices=False)
+    chosen = directions[:2]
+    # a direction has no sign of its own: the larger entry is made positive, so that pictures can be compared
+    sign = chosen.gather(1, chosen.abs().argmax(dim=1, keepdim=True)).sign()
+    return vectors @ (chosen * sign).T
+
+
+def _tanh_ratio(radius: Tensor) -> Tensor:
+    return torch.where(radius > 1e-9, radius.tanh() / radius.clamp(min=1e-9), 1.0)
+
+
+def _sample_links(edge_index: Tensor, seed: int) -> Tensor:
+    links = edge_index.detach().cpu()
+    links = links[:, links[0] < links[1]] if bool((links[0] < links[1]).any()) else links
+    if links.shape[1] > _MOST_EDGES:
+        chosen = np.random.default_rng(seed).choice(links.shape[1], size=_MOST_EDGES, replace=False)
+        links = links[:, torch.from_numpy(np.sort(chosen))]
+    return links
+
+
+def _geodesics(points: Tensor, links: Tensor) -> np.ndarray:
+    """(number of links, points an edge, 2): the arcs, sampled evenly in hyperbolic length."""
+    t = torch.linspace(0, 1, _POINTS_AN_EDGE, dtype=points.dtype).view(-1, 1, 1)
+    start, end = points[links[0]].unsqueeze(0), points[links[1]].unsqueeze(0)
+    return geodesic(t, start, end, k=-1.0).transpose(0, 1).numpy()
+
+
+def _scatter(axes: Any, points: np.ndarray, labels: Tensor | None) -> None:
+    size = float(np.clip(4000 / max(len(points), 1), 5, 42))
+    if labels is None:
+        axes.scatter(*points.T, s=size, c=color_of(0), linewidths=0, zorder=2)
+        return
+    classes = labels.cpu().numpy()
+    for label in np.unique(classes):
+        chosen = points[classes == label]
+        axes.scatter(
+            *chosen.T,
+            s=size,
+            c=NO_LABEL if label < 0 else color_of(int(label)),
+            marker=marker_of(int(label)),
+            linewidths=0.25,
+            edgecolors="white",
+            alpha=0.9,
+            zorder=2 if label < 0 else 3,
+        )
+
+
+def _finish(axes: Any, title: str) -> None:
+    axes.set_aspect("equal")
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    if title:
+        axes.set_title(title, fontsize=11, color=INK)

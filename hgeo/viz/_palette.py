@@ -1,0 +1,25 @@
+"""Colours and marks that a colour-blind reader can tell apart."""
+
+from __future__ import annotations
+
+__all__ = ["EDGE", "INK", "MARKERS", "NO_LABEL", "PAPER", "color_of", "marker_of"]
+
+# Okabe and Ito's eight colours, the yellow darkened so that it stands out on white
+_COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C7A00", "#3B3B3B")
+#: shapes of matplotlib, one a round through the colours
+MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
+
+NO_LABEL = "#B0B0B0"
+INK = "#222222"
+EDGE = "#8A8F98"
+PAPER = "#FAFAF8"
+
+
+def color_of(label: int) -> str:
+    """Colour of a class; after eight classes the colours repeat and the marks change."""
+    return NO_LABEL if label < 0 else _COLORS[label % len(_COLORS)]
+
+
+def marker_of(label: int) -> str:
+    """Mark of a class: neighbouring classes differ in shape as well as in colour."""
+    return "." if label < 0 else MARKERS[(label + label // len(_COLORS)) % len(MARKERS)]
