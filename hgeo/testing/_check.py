@@ -1,0 +1,461 @@
+"""Run laws against a manifold, keep the worst of every law, and shrink what fails to a line that one can paste."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hgeo._geoopt import geoopt
+from hgeo.testing import _examples, laws
+from hgeo.testing._space import Functions, Space, converted
+from hgeo.testing.laws import Law
+
+__all__ = ["Report", "Result", "check_manifold", "expression", "load"]
+
+PASS, FAIL, NOT_APPLICABLE, NO_EXAMPLE = "pass", "FAIL", "not applicable", "no example"
+_BATCH = 128
+_SHRINK_BUDGET = 160
+
+
+@dataclass
+class Result:
+    """What one law said about one manifold."""
+
+    law: Law
+    verdict: str
+    tolerance: float
+    error: float = 0.0
+    examples: int = 0
+    counterexample: str = ""
+    note: str = ""
+
+    @property
+    def excess(self) -> float:
+        """The worst error in units of the tolerance: above 1 the law is broken."""
+        if math.isnan(self.error):
+            return math.inf
+        return self.error / self.tolerance if self.tolerance else (math.inf if self.error else 0.0)
+
+
+@dataclass
+class Report:
+    """The verdicts of all laws on one manifold. ``print(report)`` is a table; ``report.passed`` is the answer."""
+
+    manifold: str
+    dim: int
+    dtype: torch.dtype
+    seed: int
+    results: list[Result] = field(default_factory=list)
+
+    @property
+    def failures(self) -> list[Result]:
+        return [result for result in self.results if result.verdict == FAIL]
+
+    @property
+    def passed(self) -> bool:
+        """Whether no law is broken and at least one was applicable."""
+        return not self.failures and any(result.verdict == PASS for result in self.results)
+
+    def __getitem__(self, name: str) -> Result:
+        for result in self.results:
+            if result.law.name == name:
+                return result
+        raise KeyError(name)
+
+    def counts(self) -> dict[str, int]:
+        order = (PASS, FAIL, NOT_APPLICABLE, NO_EXAMPLE)
+        return {verdict: sum(result.verdict == verdict for result in self.results) for verdict in order}
+
+    def summary(self) -> str:
+        said = ", ".join(f"{number} {verdict}" for verdict, number in self.counts().items() if number)
+        return f"{self.manifold}, dimension {self.dim}, {_dtype_name(self.dtype)}, seed {self.seed}: {said}"
+
+    def __str__(self) -> str:
+        width = max((len(result.law.name) for result in self.results), default=3)
+        lines = [self.summary(), "", f"{'law':{width}}  {'verdict':14}  {'worst error':>11}  {'allowed':>8}  examples"]
+        for result in self.results:
+            known = result.verdict in (PASS, FAIL)
+            error = f"{result.error:11.2e}  {result.tolerance:8.1e}  {result.examples:8d}" if known else ""
+            lines.append(f"{result.law.name:{width}}  {result.verdict:14}  {error}".rstrip())
+            if result.verdict == FAIL:
+                lines.append(f"    {result.law.statement}")
+                lines += [f"    {text}" for text in (result.note, result.counterexample) if text]
+            elif result.verdict == NOT_APPLICABLE:
+                lines[-1] += f"  {result.note}"
+        return "\n".join(lines)
+
+    def markdown(self) -> str:
+        """The same table for a document."""
+        lines = [
+            f"### {self.summary()}",
+            "",
+            "| law | statement | verdict | worst error / allowed | smallest counter-example found, or why not |",
+            "|---|---|---|---|---|",
+        ]
+        for result in self.results:
+            known = result.verdict in (PASS, FAIL)
+            size = f"{result.error:.1e} / {result.tolerance:.1e}" if known else ""
+            why = " ".join(
+                text for text in (result.note, f"`{result.counterexample}`" if result.counterexample else "") if text
+            )
+            verdict = f"**{result.verdict}**" if result.verdict == FAIL else result.verdict
+            cells = (f"`{result.law.name}`", result.law.statement, verdict, size, why)
+            lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        return "\n".join(lines)
+
+    def to_json(self) -> str:
+        """Everything, for a program."""
+
+        def number(value: float) -> float | str:
+            return value if math.isfinite(value) else str(value)
+
+        return json.dumps(
+            {
+                "manifold": self.manifold,
+                "dim": self.dim,
+                "dtype": _dtype_name(self.dtype),
+                "seed": self.seed,
+                "passed": self.passed,
+                "laws": [
+                    {
+                        "name": result.law.name,
+                        "group": result.law.group,
+                        "statement": result.law.statement,
+                        "verdict": result.verdict,
+                        "error": number(result.error),
+                        "tolerance": result.tolerance,
+                        "examples": result.examples,
+                        "counterexample": result.counterexample,
+                        "note": result.note,
+                    }
+                    for result in self.results
+                ],
+            },
+            indent=2,
+            ensure_ascii=False,
+        )
+
+
+def check_manifold(
+    manifold: Any,
+    *,
+    dim: int = 3,
+    laws: str | Law | Iterable[str | Law] | None = None,
+    dtype: torch.dtype = torch.float64,
+    max_examples: int = 100,
+    seed: int = 0,
+    shrink: bool = True,
+    name: str | None = None,
+) -> Report:
+    """Check every law that applies to ``manifold`` on ``max_examples`` examples each, hard places included.
+
+    ``manifold`` is any geoopt manifold (yours too), or :class:`Functions` over a module of pure functions. ``laws``
+    selects by name, group or pattern. A law that needs an operation the manifold lacks is reported as not applicable.
+    The manifold is copied first and never changed.
+
+    >>> import geoopt, torch
+    >>> from hgeo.testing import check_manifold
+    >>> report = check_manifold(geoopt.Euclidean(ndim=1), dim=2, laws="triangle_inequality", max_examples=20)
+    >>> report.passed, report["triangle_inequality"].verdict
+    (True, 'pass')
+    """
+    if not dtype.is_floating_point:
+        raise TypeError(f"dtype must be a floating-point type, got {dtype}")
+    if dim < 1 or max_examples < 1:
+        raise ValueError(f"dim and max_examples must be at least 1, got dim={dim}, max_examples={max_examples}")
+    text = name or expression(manifold)
+    space = Space(converted(manifold, dtype), dim, dtype)
+    report = Report(text, dim, dtype, seed)
+    chosen = _select(laws)
+    batches = _Batches(space, seed, min(_BATCH, max_examples))
+    for entry in chosen:
+        report.results.append(_check_law(entry, space, batches, max_examples, text, shrink))
+    return report
+
+
+def _select(chosen: Any) -> list[Law]:
+    return laws.select(chosen)
+
+
+class _Batches:
+    """The example batches of one run, drawn once and shared by all laws."""
+
+    def __init__(self, space: Space, seed: int, size: int) -> None:
+        self.space, self.seed, self.size = space, seed, size
+        self._made: list[_examples.Examples] = []
+
+    def __getitem__(self, index: int) -> _examples.Examples:
+        while len(self._made) <= index:
+            self._made.append(_examples.Examples(self.space, self.size, self.seed * 10_007 + len(self._made)))
+        return self._made[index]
+
+
+def _check_law(entry: Law, space: Space, batches: _Batches, wanted: int, text: str, shrink: bool) -> Result:
+    result = Result(entry, PASS, entry.tolerance(space.dtype))
+    if missing := entry.missing(space):
+        result.verdict, result.note = NOT_APPLICABLE, f"it has no {', '.join(missing)}"
+        return result
+    wanted = min(wanted, entry.limit or wanted)
+    failing: list[dict[str, Tensor]] = []
+    worst = -1.0
+    # Examples of which a law does not speak do not count; after three times as many drawn, what there is must do.
+    for index in range(3 * math.ceil(wanted / batches.size)):
+        examples = batches[index]
+        try:
+            errors = entry.errors(space, examples)
+        except NotImplementedError as reason:
+            result.verdict, result.note = NOT_APPLICABLE, str(reason) or "an operation is not implemented"
+            return result
+        except Exception as reason:  # whatever a manifold raises on a legal example is a verdict, not an accident
+            result.verdict, result.error = FAIL, math.inf
+            result.note = f"raised {type(reason).__name__}: {str(reason).splitlines()[0] if str(reason) else ''}"
+            return result
+        spoken = errors != laws.SKIPPED
+        result.examples += int(spoken.sum())
+        severity = torch.where(torch.isnan(errors), torch.full_like(errors, math.inf), errors)
+        worst = max(worst, float(severity[spoken].max()) if spoken.any() else -1.0)
+        bad = spoken & ~(severity <= result.tolerance)
+        if len(failing) < 3 and bad.any():
+            rows = severity.masked_fill(~bad, -1.0).argsort(descending=True)[: int(bad.sum())].tolist()
+            failing += [{name: examples[name][row] for name in entry.examples} for row in rows[: 3 - len(failing)]]
+        if result.examples >= wanted:
+            break
+    if worst < 0:
+        result.verdict = NO_EXAMPLE
+        result.note = "none of the examples drawn was one that the law speaks about"
+        return result
+    result.error = worst
+    if failing:
+        result.verdict = FAIL
+        shrunk = [_Shrinker(entry, space).shrink(row) if shrink else row for row in failing]
+        lines = [_line(entry, text, space, row) for row in shrunk]
+        result.counterexample = min(lines, key=len)
+    return result
+
+
+# ------------------------------------------------------------------------------------------------------------ shrinking
+
+
+class _Shrinker:
+    """Greedy simplification of one failing example: fewer dimensions, zeros, ones, fewer digits."""
+
+    def __init__(self, entry: Law, space: Space) -> None:
+        self.entry, self.space, self.budget = entry, space, _SHRINK_BUDGET
+
+    def fails(self, row: dict[str, Tensor]) -> bool:
+        if self.budget <= 0 or not self._legal(row):
+            return False
+        self.budget -= 1
+        dim = row["x"].shape[-1] if self.space.k is not None and "x" in row else self.space.dim
+        if self.space.k is not None:
+            dim = next((value.shape[-1] for name, value in row.items() if name not in ("r", "s", "t", "ws")), dim)
+        space = self.space if dim == self.space.dim else Space(self.space.manifold, dim, self.space.dtype)
+        try:
+            error = float(
+                self.entry.check(space, *[row[name].unsqueeze(0) for name in self.entry.examples]).reshape(-1)[0]
+            )
+        except Exception:
+            return False
+        return error != laws.SKIPPED and not error <= self.entry.tolerance(space.dtype)
+
+    def _legal(self, row: dict[str, Tensor]) -> bool:
+        """Whether points still lie where the recipes put them, and tangents are no longer than they may be."""
+        space = self.space
+        if "ws" in row and not bool((row["ws"] >= 1e-4).all()):
+            return False
+        if "t" in row and not bool(((row["t"] >= 0) & (row["t"] <= 1)).all()):
+            return False
+        if space.k is None:
+            return True
+        root = math.sqrt(abs(space.k))
+        points = [row[name].reshape(-1, row[name].shape[-1]) for name in ("x", "y", "z", "xs") if name in row]
+        if space.k < 0 and any(bool((space.euclidean(p) * root > space.domain.limit).any()) for p in points):
+            return False
+        if "x" in row:
+            x = row["x"].unsqueeze(0)
+            room = space.room(x)[0] * (1 + 1e-6)
+            if any(float(space.length(x, row[n].unsqueeze(0))) * (root or 1.0) > room for n in ("u", "v") if n in row):
+                return False
+        return all(float(row[n].double().norm()) * (root or 1.0) <= space.reach / 2 for n in ("p", "w") if n in row)
+
+    def shrink(self, row: dict[str, Tensor]) -> dict[str, Tensor]:
+        for _ in range(3):
+            before = {name: value.clone() for name, value in row.items()}
+            for candidate in self._candidates(row):
+                if not _same(candidate, row) and self.fails(candidate):
+                    row.clear()
+                    row.update(candidate)
+            if _same(before, row):
+                break
+        return row
+
+    def _candidates(self, row: dict[str, Tensor]) -> Iterator[dict[str, Tensor]]:
+        """Ever simpler versions of ``row``, which changes in place while they are tried."""
+        dim = self.space.dim
+        if self.space.k is not None and dim > 1:
+            for smaller in sorted({1, 2, 3, dim // 2} - {dim}):
+                if 0 < smaller < dim and all(
+                    value.shape[-1] >= smaller or name in "rst" for name, value in row.items()
+                ):
+                    yield {name: _narrow(name, value, smaller) for name, value in row.items()}
+        for name in list(row):
+            if name not in ("g", "q", "ws"):  # a direction, a rotation, weights: never zero
+                yield {**row, name: self._kept(name, row, torch.zeros_like(row[name]))}
+            elif name == "ws":
+                yield {**row, name: torch.ones_like(row[name])}
+            if name in ("r", "s", "t"):
+                for simple in (1.0, 0.5, 2.0):
+                    yield {**row, name: torch.full_like(row[name], simple)}
+            if name in ("m", "n", "q"):
+                yield {**row, name: torch.eye(row[name].shape[-1], dtype=row[name].dtype)}
+        for name in list(row):
+            if row[name].dim() == 1 and name not in ("r", "s", "t"):
+                axis = torch.zeros_like(row[name])
+                axis[0] = row[name].double().norm().to(axis.dtype)
+                yield {**row, name: self._kept(name, row, axis)}
+            for digits in (1, 2, 3, 4, 6) if name != "q" else ():
+                yield {**row, name: self._kept(name, row, _rounded(row[name], digits))}
+
+    def _kept(self, name: str, row: dict[str, Tensor], value: Tensor) -> Tensor:
+        """``value`` brought back to the manifold, where that is not a matter of coordinates alone."""
+        if self.space.k is not None:
+            return value
+        if name in ("x", "y", "z") and self.space.has("projx"):
+            projected = self.space.manifold.projx(value.unsqueeze(0))[0]
+            return projected if bool(torch.isfinite(projected).all()) else row[name]
+        if name in ("u", "v") and self.space.has("proju"):
+            return self.space.manifold.proju(row["x"].unsqueeze(0), value.unsqueeze(0))[0]
+        return value
+
+
+def _same(one: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
+    return all(one[name].shape == other[name].shape and torch.equal(one[name], other[name]) for name in one)
+
+
+def _narrow(name: str, value: Tensor, size: int) -> Tensor:
+    if name in ("r", "s", "t", "ws"):
+        return value
+    if name in ("m", "n", "q"):
+        return value[..., :size, :size]
+    kept = value[..., :size]
+    scale = value.double().norm(dim=-1, keepdim=True) / kept.double().norm(dim=-1, keepdim=True).clamp_min(1e-300)
+    return (kept.double() * torch.where(torch.isfinite(scale), scale, 1.0)).to(value.dtype)
+
+
+def _rounded(value: Tensor, digits: int) -> Tensor:
+    numbers = np.vectorize(lambda number: float(f"{number:.{digits - 1}e}"), otypes=[float])
+    return torch.from_numpy(numbers(value.detach().double().numpy())).to(value.dtype)
+
+
+# ------------------------------------------------------------------------------------------------------ lines to paste
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _numbers(value: Tensor) -> str:
+    """Nested lists with the shortest decimals that give the same floats back."""
+    array = value.detach().cpu()
+    kind = {torch.float32: np.float32, torch.float16: np.float16}.get(array.dtype, np.float64)
+    values = array.double().numpy().astype(kind)
+
+    def text(part: Any) -> str:
+        if isinstance(part, np.ndarray) and part.ndim:
+            return "[" + ", ".join(text(item) for item in part) + "]"
+        ordinary = part == 0 or 1e-4 <= abs(part) < 1e7
+        return np.format_float_positional(part, trim="0") if ordinary else np.format_float_scientific(part, trim="0")
+
+    return text(values)
+
+
+def _line(entry: Law, manifold: str, space: Space, row: dict[str, Tensor]) -> str:
+    given = "".join(f", {name}={_numbers(row[name])}" for name in entry.examples)
+    imports = f"import {_root(manifold)}, torch; " if _root(manifold) else "import torch; "
+    return (
+        f"{imports}from hgeo.testing import *; laws.{entry.name}.error({manifold}, "
+        f"dtype=torch.{_dtype_name(space.dtype)}{given})"
+    )
+
+
+def _root(manifold: str) -> str:
+    found = re.match(r"(?:Functions\()?([a-z_][\w.]*)\.\w+", manifold)
+    return found.group(1) if found and found.group(1) else ""
+
+
+def expression(manifold: Any) -> str:
+    """Python text that makes the manifold again, as far as it can be told from the outside."""
+    if isinstance(manifold, Functions):
+        k = float(torch.as_tensor(manifold.k, dtype=torch.float64).reshape(-1)[0])
+        return f"Functions({manifold.module.__name__}, k={k!r})"
+    kind = type(manifold)
+    home = kind.__module__.split(".")[0]
+    home = home if hasattr(importlib.import_module(home), kind.__name__) else kind.__module__
+    arguments = ""
+    if isinstance(manifold, geoopt.PoincareBall):
+        arguments = f"c={float(manifold.c):.9g}"
+    elif isinstance(manifold, geoopt.Stereographic | geoopt.Lorentz):
+        arguments = f"k={float(manifold.k):.9g}"
+    elif isinstance(manifold, geoopt.Euclidean):
+        arguments = f"ndim={manifold.ndim}"
+    return f"{home}.{kind.__name__}({arguments})"
+
+
+_SPACE_WORDS = ("ball", "stereo", "lorentz", "sphere", "sproj", "euclidean")
+
+
+def load(target: str, *, k: float | None = None) -> tuple[Any, int | None, str]:
+    """What a word on the command line means: (manifold, its dimension if the word says it, Python text for it).
+
+    ``geoopt:PoincareBall``, ``geoopt:Lorentz(k=2.0)``, ``mypkg.mod:factory`` call what they name; ``ball:16,c=0.5`` is
+    a space string; ``hgeo.math`` (a module of pure functions) takes ``k``.
+    """
+    if target.split(":")[0].strip() in _SPACE_WORDS and ":" in target:
+        from hgeo import manifolds
+
+        made = manifolds.space(target)
+        manifold, dim = made if isinstance(made, tuple) else (made, getattr(made, "dim", None))
+        return manifold, dim, f"hgeo.space({target!r})"
+    module_name, colon, rest = target.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as reason:
+        raise ValueError(
+            f"{target!r}: there is no module {module_name!r} ({reason}); give package.module:factory, "
+            "geoopt:PoincareBall, a space such as ball:16, or a module of pure functions such as hgeo.math"
+        ) from None
+    if not colon:
+        return _functions(module, k)
+    name, _, call = rest.partition("(")
+    if not hasattr(module, name):
+        known = ", ".join(entry for entry in dir(module) if entry[:1].isupper())[:200]
+        raise ValueError(f"{target!r}: module {module_name} has no {name!r}; it has {known}")
+    factory = getattr(module, name)
+    keywords: dict[str, Any] = {}
+    if call:
+        tree = ast.parse(f"f({call}", mode="eval").body
+        assert isinstance(tree, ast.Call)
+        keywords = {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords}
+    elif factory is geoopt.Euclidean:
+        keywords = {"ndim": 1}
+    manifold = factory(**keywords) if callable(factory) and not isinstance(factory, torch.nn.Module) else factory
+    if isinstance(manifold, tuple) and len(manifold) == 2:
+        return manifold[0], int(manifold[1]), f"{module_name}.{name}()[0]"
+    text = f"{module_name}.{name}({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
+    return manifold, None, text
+
+
+def _functions(module: ModuleType, k: float | None) -> tuple[Any, int | None, str]:
+    made = Functions(module, -1.0 if k is None else k)
+    return made, None, expression(made)

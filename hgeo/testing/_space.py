@@ -1,0 +1,413 @@
+"""What a law sees: one manifold, one dimension, one dtype, and how much precision may be asked for where.
+
+The measure of error is the manifold's own. Rounding a coordinate at p moves the point by ``rounding(p)`` times eps in
+the metric (λ|p| on the stereographic models, which is sinh of the distance to the origin), and no algorithm can do
+better than that; so laws divide the deviation they find by the largest ``rounding`` of the points they went through.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from hgeo._geoopt import geoopt
+from hgeo.testing import _places
+
+__all__ = ["Functions", "Space", "curved_distance", "signed_curvature"]
+
+Array = npt.NDArray[np.float64]
+
+_METHODS = {
+    "dist2": "sqdist",
+    "transp": "parallel_transport",
+    "transp0": "parallel_transport0",
+    "transp0back": "parallel_transport0back",
+    "projx": "project",
+}
+
+
+class Functions:
+    """A module of pure functions ``f(points, k=...)`` seen as a manifold, so that every law applies to it.
+
+    >>> import hgeo.math, torch
+    >>> from hgeo.testing import Functions
+    >>> Functions(hgeo.math, k=-1.0).dist0(torch.tensor([0.5, 0.0]))
+    tensor(1.0986)
+    """
+
+    ndim = 1
+
+    def __init__(self, module: ModuleType, k: float | Tensor = -1.0) -> None:
+        self.module = module
+        self.k = k
+
+    def __getattr__(self, name: str) -> Callable[..., Tensor]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        function = getattr(self.module, _METHODS.get(name, name))
+        if not callable(function):
+            raise AttributeError(name)
+        sign = -1.0 if name in ("ball_to_lorentz", "lorentz_to_ball", "ball_to_klein", "klein_to_ball") else 1.0
+
+        def bound(*args: Any, **kwargs: Any) -> Tensor:
+            value = self.k
+            if not isinstance(value, Tensor) and not self.module.__name__.startswith("hgeo"):
+                value = torch.as_tensor(value, dtype=args[0].dtype)
+            return function(*args, **({"c": sign * value} if sign < 0 else {"k": value}), **kwargs)
+
+        return bound
+
+    def to(self, dtype: torch.dtype) -> Functions:
+        return Functions(self.module, self.k.to(dtype) if isinstance(self.k, Tensor) else self.k)
+
+    def __repr__(self) -> str:
+        return f"Functions({self.module.__name__}, k={self.k})"
+
+
+def signed_curvature(manifold: Any) -> Tensor | None:
+    """k of a stereographic manifold or of :class:`Functions`; None for every other space."""
+    if isinstance(manifold, Functions):
+        return torch.as_tensor(manifold.k, dtype=torch.float64).detach()
+    if isinstance(manifold, geoopt.Stereographic):
+        return torch.as_tensor(manifold.k).detach()
+    return None
+
+
+def curved_distance(x: Tensor, y: Tensor, k: float) -> Tensor:
+    """Distance on the stereographic model in float64, from differences; for measuring gaps, not for judging them."""
+    x, y = x.double(), y.double()
+    gap = (x - y).norm(dim=-1)
+    room = ((1 + k * x.square().sum(-1)) * (1 + k * y.square().sum(-1))).clamp_min(torch.finfo(torch.float64).tiny)
+    sine = gap / room.sqrt()
+    if k < 0:
+        return 2 / math.sqrt(-k) * torch.asinh(math.sqrt(-k) * sine)
+    if k > 0:
+        return 2 / math.sqrt(k) * torch.asin((math.sqrt(k) * sine).clamp_max(1.0))
+    return 2 * sine
+
+
+def _sectional(manifold: Any) -> float:
+    """The most negative sectional curvature that occurs, as far as it is known; −1 for unknown spaces."""
+    k = signed_curvature(manifold)
+    if k is not None:
+        return float(k.min())
+    if isinstance(manifold, geoopt.Lorentz):
+        return -1.0 / float(manifold.k)
+    if isinstance(manifold, geoopt.Sphere):
+        return 1.0
+    if isinstance(manifold, geoopt.Euclidean):
+        return 0.0
+    if isinstance(manifold, geoopt.Scaled):
+        return _sectional(manifold.base) / float(manifold.scale) ** 2
+    factors = getattr(manifold, "manifolds", None)
+    if factors is not None and len(factors):
+        return min(_sectional(factor) for factor in factors)
+    return -1.0
+
+
+class Space:
+    """A manifold together with the dimension and dtype in which its laws are checked."""
+
+    def __init__(self, manifold: Any, dim: int, dtype: torch.dtype = torch.float64, *, ambient: bool = False) -> None:
+        self.manifold = manifold
+        self.dtype = dtype
+        self.eps = float(torch.finfo(dtype).eps)
+        self.event_dims = int(getattr(manifold, "ndim", 1) or 1)
+        curvature = signed_curvature(manifold)
+        # The exact number that the operations compute with: the curvature rounded to the dtype of the points.
+        self.k: float | None = None if curvature is None else float(curvature.to(dtype).reshape(-1)[0])
+        self.sectional = self.k if self.k is not None else _sectional(manifold)
+        self.dim = dim
+        self.shape: tuple[int, ...] = (dim,) if self.k is not None or ambient else self._ambient_shape(dim)
+        self.domain = self._domain()
+        self.direction_domain = _places.Domain(self.sectional, math.prod(self.shape))
+
+    # --- what there is ------------------------------------------------------------------------------------------------
+
+    def has(self, operation: str) -> bool:
+        """Whether the manifold offers ``operation`` (a method name, or ``curvature``, ``frame``, ``factory`` …)."""
+        if operation == "curvature":
+            return self.k is not None
+        if operation == "functions":
+            return isinstance(self.manifold, Functions)
+        if operation == "module":
+            return isinstance(self.manifold, torch.nn.Module)
+        if operation == "frame":
+            return self._frame() is not None
+        if operation == "family":
+            return self.k is not None and self.sibling(self.k) is not None
+        try:
+            method = getattr(self.manifold, operation)
+        except (AttributeError, NotImplementedError):
+            return False
+        base = getattr(geoopt.manifolds.base.Manifold, operation, None)
+        own = getattr(type(self.manifold), operation, None)
+        abstract = base is not None and own is base and operation not in _INHERITED
+        return callable(method) and not abstract
+
+    def _frame(self) -> Any | None:
+        if isinstance(self.manifold, Functions):
+            return None
+        try:
+            from hgeo import manifolds
+        except ImportError:
+            return None
+        try:
+            manifolds.ambient_dim(self.manifold, max(self.dim, 1))
+            manifolds.exp0(self.manifold, torch.zeros(1, self.dim, dtype=self.dtype))
+        except Exception:  # a frame that cannot be had, for whatever reason, is one that is not there
+            return None
+        return manifolds
+
+    def sibling(self, k: float, *, learnable: bool = False) -> Any | None:
+        """The same kind of space with another curvature, or None if this kind has no such member."""
+        if isinstance(self.manifold, Functions):
+            return Functions(self.manifold.module, k)
+        kind = type(self.manifold)
+        try:
+            if isinstance(self.manifold, geoopt.PoincareBall):
+                made = kind(c=-k, learnable=learnable) if k <= 0 else None
+            elif isinstance(self.manifold, geoopt.SphereProjection):
+                made = kind(k=k, learnable=learnable) if k >= 0 else None
+            elif isinstance(self.manifold, geoopt.Stereographic):
+                made = kind(k=k, learnable=learnable)
+            else:
+                return None
+        except TypeError:
+            return None
+        if made is None:
+            return None
+        made = made.to(self.dtype)
+        # A curvature that does not survive its own construction is a law of its own; the others need the number itself.
+        kept = signed_curvature(made)
+        if kept is None or not math.isclose(float(kept), k, rel_tol=1e-3, abs_tol=0.0):
+            return None
+        return made
+
+    # --- drawing points -----------------------------------------------------------------------------------------------
+
+    def _ambient_shape(self, dim: int) -> tuple[int, ...]:
+        frame = self._frame()
+        if frame is not None:
+            return (int(frame.ambient_dim(self.manifold, dim)),)
+        if self.event_dims == 2:
+            stiefel = isinstance(self.manifold, geoopt.Stiefel)
+            return (dim, max(1, dim // 2)) if stiefel else (dim, dim)
+        total = getattr(self.manifold, "n_elements", None)
+        return (int(total),) if total is not None else (dim,)
+
+    def _domain(self) -> _places.Domain:
+        if self.k is None or self.k >= 0:
+            return _places.Domain(self.sectional, self.dim)
+        edge = 1.0 - 4.0 * self.eps
+        if self.has("projx") and not isinstance(self.manifold, Functions):
+            far = torch.zeros(self.dim, dtype=self.dtype)
+            far[0] = 2.0 / math.sqrt(-self.k)
+            kept = float(self.manifold.projx(far).double().norm()) * math.sqrt(-self.k)
+            if 0.5 < kept < edge:
+                edge = kept
+        return _places.Domain(self.k, self.dim, edge)
+
+    @property
+    def reach(self) -> float:
+        """How far from the origin points may lie, in units of 1/√|k|: the radius of the projection limit."""
+        if self.domain.k < 0 and math.isfinite(self.domain.limit):
+            return 2.0 * math.atanh(self.domain.limit)
+        if self.sectional > 0:
+            return 0.9 * math.pi
+        return 3.0 if self.sectional < 0 else 10.0
+
+    def embed(self, rows: Sequence[Array]) -> Tensor:
+        """Points from stereographic (or, on other spaces, tangent) coordinates."""
+        coordinates = torch.from_numpy(np.stack(rows))
+        if self.k is not None:
+            return coordinates.to(self.dtype)
+        # Other spaces read the coordinates as a tangent vector at the origin, of at most the length that is safe.
+        size = coordinates.norm(dim=-1, keepdim=True).clamp_min(1e-300)
+        coordinates = coordinates * (size.clamp_max(self.reach * self.domain.unit) / size)
+        frame = self._frame()
+        if frame is not None:
+            return frame.exp0(self.manifold, coordinates.to(self.dtype))
+        return self._random_points(coordinates)
+
+    def _random_points(self, coordinates: Tensor) -> Tensor:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(coordinates.abs().sum().item() * 1e6) % (2**31))
+            count = coordinates.shape[0]
+            if self.has("random"):
+                drawn = self.manifold.random(count, *self.shape, dtype=self.dtype)
+            else:
+                drawn = self.manifold.projx(torch.randn(count, *self.shape, dtype=self.dtype))
+        return torch.as_tensor(drawn).as_subclass(Tensor)
+
+    def coordinates(self, x: Tensor) -> Array:
+        """The coordinates of one point, as :meth:`embed` takes them."""
+        if self.k is not None:
+            return _places.numpy_array(x.detach().double().tolist())
+        frame = self._frame()
+        if frame is None:
+            return np.zeros(self.dim)
+        return _places.numpy_array(frame.log0(self.manifold, x.detach()).double().tolist())
+
+    def room(self, x: Tensor) -> list[float]:
+        """How long a geodesic from each point may be, in units of 1/√|k|, without leaving what can be represented."""
+        if self.k is None or self.k >= 0:
+            return [self.reach] * x.shape[0]
+        used = curved_distance(x, torch.zeros_like(x), self.k) * math.sqrt(-self.k)
+        return [max(self.reach - float(value) - 0.1, 0.0) for value in used]
+
+    def tangents(self, x: Tensor, rows: Sequence[Array]) -> Tensor:
+        """Tangent vectors at x whose metric lengths are those of the rows."""
+        drawn = torch.from_numpy(np.stack(rows)).reshape(-1, *self.shape)
+        if self.k is not None:
+            flat = 1 + self.k * x.double().square().sum(-1, keepdim=True)
+            return (drawn * flat / 2).to(self.dtype)
+        length = self.euclidean(drawn)
+        vectors = drawn.to(self.dtype)
+        if self.has("proju"):
+            vectors = self.manifold.proju(x, vectors)
+        # ``norm`` has another signature on geoopt's Lorentz: the inner product is the same everywhere.
+        inner = self.manifold.inner(x, vectors).double().abs().reshape(x.shape[0], -1)[:, :1].sqrt()
+        scale = (length.unsqueeze(-1) / inner.clamp_min(1e-12)).clamp_max(1e3)
+        return vectors * scale.reshape(-1, *[1] * len(self.shape)).to(self.dtype)
+
+    # --- measuring ----------------------------------------------------------------------------------------------------
+
+    def euclidean(self, x: Tensor) -> Tensor:
+        """Norm over the dimensions of one point, in float64."""
+        return x.detach().double().reshape(*x.shape[: x.dim() - len(self.shape)], -1).norm(dim=-1)
+
+    def flatness(self, x: Tensor) -> Tensor:
+        """|1 + k|x|²| in float64: what is left to the boundary (k < 0)."""
+        k = self.k or 0.0
+        return (1 + k * x.detach().double().square().sum(-1)).abs().clamp_min(0.5 * self.eps)
+
+    def condition(self, *points: Tensor) -> Tensor:
+        """1/(1 − c|x|²) of the outermost point; 1 where the curvature is not negative or not of this kind."""
+        if self.k is None or self.k >= 0:
+            return torch.ones(points[0].shape[:1], dtype=torch.float64)
+        return torch.stack([1 / self.flatness(p) for p in points]).amax(0)
+
+    def rounding(self, *points: Tensor) -> Tensor:
+        """Metric size of a relative change of coordinates, the largest of the points'."""
+        if self.k is not None:
+            sizes = [2 * self.euclidean(p) / self.flatness(p) for p in points]
+            if self.k > 0:
+                # Beyond the equator the sums inside an operation are larger than its result.
+                whole = 2 / math.sqrt(self.k)
+                beyond = [self.euclidean(p) * math.sqrt(self.k) > 1 for p in points]
+                sizes = [size + whole * far for size, far in zip(sizes, beyond, strict=True)]
+        elif isinstance(self.manifold, geoopt.Lorentz):
+            sizes = [self.euclidean(p) ** 2 * math.sqrt(-self.sectional) for p in points]
+        else:
+            sizes = [self.euclidean(p) * (1 + self.euclidean(p)) for p in points]
+        return torch.stack(sizes).amax(0)
+
+    def spread(self, length: Tensor) -> Tensor:
+        """How far apart geodesics of this length drift for a unit change of direction: sinh, identity."""
+        length = length.double()
+        if self.sectional < 0:
+            root = math.sqrt(-self.sectional)
+            return torch.sinh((root * length).clamp_max(300.0)) / root
+        return length
+
+    def gap(self, p: Tensor, q: Tensor) -> Tensor:
+        """How far apart two points are: the distance on stereographic models, the ambient one elsewhere."""
+        if self.k is not None:
+            return curved_distance(p.detach(), q.detach(), self.k)
+        return self.euclidean(p.detach().double() - q.detach().double())
+
+    def tangent_gap(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+        """Metric length of u − v at x (the ambient one on spaces that are not stereographic)."""
+        size = self.euclidean(u.detach().double() - v.detach().double())
+        return size * 2 / self.flatness(x) if self.k is not None else size
+
+    def tangent_error(self, x: Tensor, u: Tensor, v: Tensor, scale: Tensor) -> Tensor:
+        """Deviation of two tangent vectors at x, relative to ``scale`` (a metric length)."""
+        return ratio(self.tangent_gap(x, u, v), scale)
+
+    def length(self, x: Tensor, u: Tensor) -> Tensor:
+        """Metric length of a tangent vector, in float64 and without the manifold's own arithmetic where possible."""
+        if self.k is not None:
+            return self.euclidean(u) * 2 / self.flatness(x)
+        return self.manifold.inner(x, u).detach().double().abs().sqrt().reshape(x.shape[0], -1).amax(-1)
+
+    # --- where a law speaks -------------------------------------------------------------------------------------------
+
+    def short(self, length: Tensor) -> Tensor:
+        """Whether geodesics of this metric length are well short of the cut locus."""
+        length = length.detach().double()
+        if self.sectional <= 0:
+            return torch.ones_like(length, dtype=torch.bool)
+        return ~(length * math.sqrt(self.sectional) > 0.9 * math.pi)
+
+    def resolved(self, length: Tensor) -> Tensor:
+        """Whether the end of a geodesic of this length can be told from its direction: eps·sinh is small."""
+        return self.short(length) & ~(self.spread(length) * self.eps * math.sqrt(abs(self.sectional)) > 1e-3)
+
+    def within(self, radius: Tensor) -> Tensor:
+        """Whether points at this metric distance from the origin can be represented."""
+        radius = radius.detach().double()
+        if self.sectional == 0:
+            return torch.ones_like(radius, dtype=torch.bool)
+        return ~(radius * math.sqrt(abs(self.sectional)) > self.reach - 0.1)
+
+    def radius(self, x: Tensor) -> Tensor:
+        """Metric distance to the origin, in float64."""
+        return curved_distance(x.detach(), torch.zeros_like(x), self.k or 0.0)
+
+    def addable(self, x: Tensor, y: Tensor) -> Tensor:
+        """Whether x ⊕ y can be represented: inside the limit of the ball, away from the sphere's point at infinity."""
+        k = self.k or 0.0
+        x, y = x.detach().double(), y.detach().double()
+        xx, yy = x.square().sum(-1), y.square().sum(-1)
+        denominator = 1 - 2 * k * (x * y).sum(-1) + k * k * xx * yy
+        kept = (1 + k * xx) * (1 + k * yy) / denominator
+        if k < 0:
+            return ~(kept < 1.3 * (1 - self.domain.limit**2))
+        return ~(denominator / ((1 + k * xx) * (1 + k * yy)) < 0.05)
+
+    def point_error(self, p: Tensor, q: Tensor, *via: Tensor, plus: Tensor | None = None) -> Tensor:
+        """Deviation of p from q in units of what one rounding of the points involved causes."""
+        scale = self.rounding(p, q, *via)
+        return ratio(self.gap(p, q), scale if plus is None else scale + plus)
+
+    def like(self, values: Any) -> Tensor:
+        return torch.as_tensor(values, dtype=self.dtype)
+
+
+_INHERITED = {
+    "norm",
+    "random",
+    "origin",
+    "component_inner",
+    "transp_follow_retr",
+    "transp_follow_expmap",
+    "expmap_transp",
+    "retr_transp",
+    "dist2",
+    "check_point_on_manifold",
+}
+
+
+def ratio(deviation: Tensor, scale: Tensor) -> Tensor:
+    """deviation/scale, 0 where there is no deviation and NaN where either is NaN."""
+    deviation, scale = deviation.double().abs(), scale.double().abs()
+    tiny = torch.finfo(torch.float64).tiny
+    return torch.where(deviation == 0, torch.zeros_like(deviation), deviation / scale.clamp_min(tiny))
+
+
+def converted(manifold: Any, dtype: torch.dtype) -> Any:
+    """A copy of the manifold in ``dtype``: laws never touch the user's object."""
+    if isinstance(manifold, Functions):
+        return manifold.to(dtype)
+    duplicate = copy.deepcopy(manifold)
+    return duplicate.to(dtype) if isinstance(duplicate, torch.nn.Module) else duplicate

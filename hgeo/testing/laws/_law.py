@@ -1,0 +1,157 @@
+"""What a law is, what precision it may ask for, and the register of all laws."""
+
+from __future__ import annotations
+
+import fnmatch
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo.testing._examples import Examples
+from hgeo.testing._space import Space, converted
+
+__all__ = ["REGISTER", "SKIPPED", "TOLERANCES", "Law", "law", "only", "select"]
+
+SKIPPED = -1.0
+"""The error of an example that a law does not speak about (a geodesic through a cut locus, say)."""
+
+_EPS = {dtype: float(torch.finfo(dtype).eps) for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16)}
+
+
+def _times_eps(factor: float) -> dict[torch.dtype, float]:
+    return {dtype: factor * eps for dtype, eps in _EPS.items()}
+
+
+def _numbers(float64: float, float32: float) -> dict[torch.dtype, float]:
+    return {torch.float64: float64, torch.float32: float32}
+
+
+TOLERANCES: dict[str, dict[torch.dtype, float]] = {
+    # kind: how large the error that a law reports may be. Errors are relative and already divided by the conditioning
+    # (1/(1 − c|x|²) for comparisons with the oracle, the metric size of one rounding for identities).
+    "exact": _times_eps(0.0),
+    "last bits": _times_eps(4.0),
+    "oracle": _times_eps(16.0),
+    "identity": _times_eps(64.0),
+    "chain": _times_eps(512.0),
+    "derivative": _numbers(1e-9, 1e-3),
+    "gradient": _numbers(1e-9, 1e-3),
+    "second derivative": _numbers(1e-6, 5e-2),
+    "limit": _numbers(1.0, 1.0),
+    "first order": _numbers(1.0, 1.0),
+    "two percent": _numbers(0.02, 0.02),
+    "own precision": _numbers(1.0, 1.0),
+}
+"""The one table of tolerances: kind of law × dtype."""
+
+
+@dataclass(frozen=True)
+class Law:
+    """A named statement about geometry that can be checked on any manifold that offers what it needs.
+
+    >>> from hgeo.testing import laws
+    >>> laws.distance_is_symmetric.statement
+    'd(x, y) = d(y, x)'
+    >>> import geoopt
+    >>> laws.distance_is_symmetric.error(geoopt.PoincareBall(), x=[0.5, 0.0], y=[0.0, 0.5])
+    0.0
+    """
+
+    name: str
+    statement: str
+    needs: tuple[str, ...]
+    tolerance_kind: str
+    group: str
+    check: Callable[..., Tensor]
+    examples: tuple[str, ...]
+    limit: int | None = None
+    factor: float = field(default=1.0)
+
+    def tolerance(self, dtype: torch.dtype) -> float:
+        """The largest error that is still right, from :data:`TOLERANCES`."""
+        table = TOLERANCES[self.tolerance_kind]
+        return self.factor * table.get(dtype, table[torch.float32])
+
+    def missing(self, space: Space) -> list[str]:
+        """The operations that this law needs and the space does not have."""
+        return [operation for operation in self.needs if not space.has(operation)]
+
+    def errors(self, space: Space, examples: Examples) -> Tensor:
+        """The error of every example, in float64; :data:`SKIPPED` where the law does not speak."""
+        return self.check(space, *[examples[name] for name in self.examples]).detach().double()
+
+    def error(self, manifold: Any, *, dtype: torch.dtype | None = None, dim: int | None = None, **values: Any) -> float:
+        """The error on one example that is given by hand, as the counter-examples of a report are."""
+        given = {name: torch.as_tensor(value) for name, value in values.items()}
+        unknown = [name for name in self.examples if name not in given]
+        if unknown:
+            raise TypeError(f"law {self.name!r} also needs {', '.join(unknown)}; it takes {', '.join(self.examples)}")
+        if dtype is None:
+            dtype = next((value.dtype for value in given.values() if value.is_floating_point()), torch.float64)
+        if dim is None:
+            dim = next((value.shape[-1] for name, value in given.items() if name in "xyzuvpw"), 2)
+        space = Space(converted(manifold, dtype), dim, dtype)
+        if missing := self.missing(space):
+            raise TypeError(f"law {self.name!r} is not applicable to {manifold}: it has no {', '.join(missing)}")
+        batch = [given[name].to(dtype).unsqueeze(0) for name in self.examples]
+        return float(self.check(space, *batch).detach().double().reshape(-1)[0])
+
+
+REGISTER: dict[str, Law] = {}
+
+
+def law(
+    statement: str,
+    *,
+    needs: Sequence[str],
+    tolerance: str = "identity",
+    group: str,
+    name: str | None = None,
+    limit: int | None = None,
+    factor: float = 1.0,
+) -> Callable[[Callable[..., Tensor]], Law]:
+    """Register a check function as a law. Its parameters after ``space`` name the examples it wants."""
+
+    def register(check: Callable[..., Tensor]) -> Law:
+        examples = tuple(parameter for parameter in inspect.signature(check).parameters if parameter != "space")
+        made = Law(name or check.__name__, statement, tuple(needs), tolerance, group, check, examples, limit, factor)
+        if made.name in REGISTER:
+            raise ValueError(f"there are two laws with the name {made.name!r}")
+        REGISTER[made.name] = made
+        return made
+
+    return register
+
+
+def only(mask: Tensor, errors: Tensor) -> Tensor:
+    """``errors`` where the law speaks (``mask``), :data:`SKIPPED` elsewhere."""
+    return torch.where(mask, errors.double(), torch.full_like(errors.double(), SKIPPED))
+
+
+def select(patterns: str | Law | Iterable[str | Law] | None) -> list[Law]:
+    """Laws by name, by group, or by a pattern such as ``distance_*``; all for None."""
+    if patterns is None:
+        return list(REGISTER.values())
+    if isinstance(patterns, str | Law):
+        patterns = [patterns]
+    chosen: dict[str, Law] = {}
+    for pattern in patterns:
+        if isinstance(pattern, Law):
+            chosen[pattern.name] = pattern
+            continue
+        found = {
+            name: entry
+            for name, entry in REGISTER.items()
+            if entry.group == pattern or fnmatch.fnmatchcase(name, pattern)
+        }
+        if not found:
+            groups = sorted({entry.group for entry in REGISTER.values()})
+            raise ValueError(
+                f"no law matches {pattern!r}; groups are {', '.join(groups)}, names are in hgeo.testing.laws"
+            )
+        chosen |= found
+    return list(chosen.values())

@@ -1,0 +1,466 @@
+"""Distance, inner product, exponential and logarithm, geodesics, transport: the laws of any Riemannian manifold."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hgeo.testing._space import Space, ratio
+from hgeo.testing.laws._law import law, only
+
+__all__: list[str] = []
+
+_ONE = 1.0
+
+
+def _flat(value: Tensor, count: int) -> Tensor:
+    """A scalar an example, whatever the manifold's habits about trailing dimensions."""
+    return value.detach().double().reshape(count, -1).amax(-1)
+
+
+def _dist(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    return _flat(space.manifold.dist(x, y), x.shape[0])
+
+
+# ------------------------------------------------------------------------------------------------------------- metric
+
+
+@law("d(x, y) = d(y, x)", needs=["dist"], group="metric")
+def distance_is_symmetric(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    there, back = _dist(space, x, y), _dist(space, y, x)
+    return ratio(there - back, there.abs() * space.condition(x, y))
+
+
+@law("d(x, x) = 0", needs=["dist"], tolerance="exact", group="metric")
+def distance_to_itself_is_zero(space: Space, x: Tensor) -> Tensor:
+    return _dist(space, x, x).abs()
+
+
+@law("d(x, y) > 0 for x ≠ y, and it is a number", needs=["dist"], tolerance="exact", group="metric")
+def distance_tells_points_apart(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    apart = space.gap(x, y) > 32 * space.eps * space.rounding(x, y)
+    distance = _dist(space, x, y)
+    return torch.where(torch.isfinite(distance) & ((distance > 0) | ~apart), 0.0, _ONE)
+
+
+@law("d(x, z) ≤ d(x, y) + d(y, z)", needs=["dist"], group="metric")
+def triangle_inequality(space: Space, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    direct, detour = _dist(space, x, z), _dist(space, x, y) + _dist(space, y, z)
+    return ratio((direct - detour).clamp_min(0.0), direct + space.rounding(x, y, z))
+
+
+@law("dist2 is the square of dist", needs=["dist", "dist2"], group="metric")
+def squared_distance_is_the_square(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    distance = _dist(space, x, y)
+    squared = _flat(space.manifold.dist2(x, y), x.shape[0])
+    return ratio(squared - distance**2, distance**2 * space.condition(x, y))
+
+
+@law("dist0(x) is the distance to the origin", needs=["dist", "dist0"], group="metric")
+def distance_to_origin(space: Space, x: Tensor) -> Tensor:
+    origin = space.embed([np.zeros(space.dim)] * x.shape[0])
+    expected = _dist(space, origin, x)
+    # dist0 has no other point to lose digits to; relative to the result it is as exact as dist
+    return ratio(_flat(space.manifold.dist0(x), x.shape[0]) - expected, expected * space.condition(x))
+
+
+@law("⟨u, v⟩ = ⟨v, u⟩", needs=["inner"], tolerance="last bits", group="metric")
+def inner_product_is_symmetric(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    one, other = space.manifold.inner(x, u, v), space.manifold.inner(x, v, u)
+    return ratio(_flat(one - other, x.shape[0]), space.length(x, u) * space.length(x, v))
+
+
+@law("⟨u + v, u + v⟩ = ⟨u, u⟩ + 2⟨u, v⟩ + ⟨v, v⟩, and ⟨u⟩ without v is ⟨u, u⟩", needs=["inner"], group="metric")
+def inner_product_is_bilinear(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    inner = space.manifold.inner
+    left = inner(x, u + v)
+    right = inner(x, u, u) + 2 * inner(x, u, v) + inner(x, v, v)
+    scale = (space.length(x, u) + space.length(x, v)) ** 2 * space.condition(x)
+    if space.k is None:
+        scale = scale + (space.euclidean(u) + space.euclidean(v)) ** 2
+    return ratio(_flat(left - right, x.shape[0]), scale)
+
+
+@law("⟨u, u⟩ > 0 for u ≠ 0", needs=["inner"], tolerance="exact", group="metric")
+def inner_product_is_positive(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    value = _flat(space.manifold.inner(x, u), x.shape[0])
+    large = space.euclidean(u) > 1e-4 * (1 + space.rounding(x))
+    return torch.where((value > 0) | ~large, 0.0, _ONE)
+
+
+@law("|u|² = ⟨u, u⟩", needs=["norm", "inner"], group="metric")
+def norm_is_the_root_of_the_inner_product(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    inner = _flat(space.manifold.inner(x, u), x.shape[0])
+    norm = _flat(space.manifold.norm(x, u), x.shape[0])
+    return ratio(norm**2 - inner, inner * space.condition(x))
+
+
+@law("⟨u, v⟩ = λ²·(u·v)", needs=["inner", "lambda_x"], group="metric")
+def inner_product_is_conformal(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    factor = space.manifold.lambda_x(x, keepdim=True).double()
+    expected = (factor**2 * u.double() * v.double()).sum(-1)
+    scale = factor.squeeze(-1) ** 2 * space.euclidean(u) * space.euclidean(v)
+    return ratio(space.manifold.inner(x, u, v).double() - expected, scale)
+
+
+@law("the length of a small step from x is λ_x times its Euclidean length", needs=["dist", "lambda_x"], group="metric")
+def distance_is_the_metric_in_the_small(space: Space, x: Tensor, g: Tensor) -> Tensor:
+    # A step of 1e-3 of the room that is left; its third-order term is 1e-6, so only gross errors are judged here.
+    room = space.flatness(x) * space.domain.unit
+    step = (1e-3 * room.unsqueeze(-1) * g.double()).to(space.dtype)
+    moved = x + step
+    taken = (moved.double() - x.double()).norm(dim=-1)
+    # the geometric mean of both ends: exact up to the third order
+    factor = space.manifold.lambda_x(x).double() * space.manifold.lambda_x(moved).double()
+    expected = factor.sqrt() * taken
+    resolved = taken > 1e-4 * room
+    error = ratio(_dist(space, x, moved) - expected, expected)
+    return only(resolved, error / 1e-2 * 64 * space.eps)
+
+
+# ------------------------------------------------------------------------------------------------------------ exp, log
+
+
+@law("log_x(exp_x(u)) = u", needs=["expmap", "logmap"], tolerance="chain", group="maps")
+def logarithm_inverts_exponential(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    length = space.length(x, u)
+    y = space.manifold.expmap(x, u)
+    scale = space.rounding(x, y) + space.spread(length) + length
+    return only(space.short(length), space.tangent_error(x, space.manifold.logmap(x, y), u, scale))
+
+
+@law("exp_x(log_x(y)) = y", needs=["expmap", "logmap", "dist"], tolerance="chain", group="maps")
+def exponential_inverts_logarithm(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    length = space.gap(x, y)
+    reached = space.manifold.expmap(x, space.manifold.logmap(x, y))
+    return only(space.short(length), space.point_error(reached, y, x, plus=space.spread(length) + length))
+
+
+@law("exp_x(0) = x and log_x(x) = 0", needs=["expmap", "logmap"], tolerance="chain", group="maps")
+def maps_fix_their_base(space: Space, x: Tensor) -> Tensor:
+    still = space.manifold.expmap(x, torch.zeros_like(x))
+    nothing = space.manifold.logmap(x, x)
+    scale = space.rounding(x) + space.euclidean(x)
+    return torch.maximum(space.point_error(still, x), space.tangent_error(x, nothing, torch.zeros_like(nothing), scale))
+
+
+@law("d(x, exp_x(u)) = |u|", needs=["expmap", "dist", "inner"], tolerance="chain", group="maps")
+def exponential_travels_the_length(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    length = space.length(x, u)
+    y = space.manifold.expmap(x, u)
+    scale = length + space.rounding(x, y) + space.spread(length)
+    return only(space.short(length), ratio(_dist(space, x, y) - length, scale))
+
+
+@law("|log_x(y)| = d(x, y)", needs=["logmap", "dist", "inner"], tolerance="chain", group="maps")
+def logarithm_has_the_length_of_the_distance(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    distance = _dist(space, x, y)
+    length = space.length(x, space.manifold.logmap(x, y))
+    return only(space.short(distance), ratio(length - distance, distance * space.condition(x, y)))
+
+
+@law(
+    "exp_x is radial: log_x(exp_x(u/2)) = u/2 lies on the way to exp_x(u)",
+    needs=["expmap", "dist"],
+    tolerance="chain",
+    group="maps",
+)
+def exponential_is_a_geodesic(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    length = space.length(x, u)
+    middle, end = space.manifold.expmap(x, u / 2), space.manifold.expmap(x, u)
+    scale = length + space.rounding(x, middle, end) + space.spread(length)
+    error = torch.maximum(
+        ratio(_dist(space, x, middle) - length / 2, scale), ratio(_dist(space, middle, end) - length / 2, scale)
+    )
+    return only(space.short(length), error)
+
+
+@law(
+    "exp0 is exp at the origin, log0 is log at the origin",
+    needs=["expmap", "logmap", "expmap0", "logmap0", "curvature"],
+    group="maps",
+)
+def origin_maps_are_the_maps_at_the_origin(space: Space, p: Tensor, x: Tensor) -> Tensor:
+    origin = torch.zeros_like(p)
+    forward = space.point_error(space.manifold.expmap0(p), space.manifold.expmap(origin, p))
+    there, expected = space.manifold.logmap0(x), space.manifold.logmap(origin, x)
+    backward = ratio(space.euclidean(there - expected), space.euclidean(expected) * space.condition(x))
+    forward = only(space.short(2 * space.euclidean(p)), forward)
+    return torch.maximum(forward, only(space.short(space.radius(x)), backward))
+
+
+@law("log0(exp0(v)) = v", needs=["expmap0", "logmap0", "curvature"], group="maps")
+def logarithm_at_origin_inverts(space: Space, p: Tensor) -> Tensor:
+    y = space.manifold.expmap0(p)
+    size = space.euclidean(p)
+    error = ratio(space.euclidean(space.manifold.logmap0(y) - p), size * space.condition(y))
+    return only(space.short(2 * size), error)
+
+
+@law("exp0(log0(x)) = x", needs=["expmap0", "logmap0", "curvature"], group="maps")
+def exponential_at_origin_inverts(space: Space, x: Tensor) -> Tensor:
+    return only(
+        space.short(space.radius(x)),
+        ratio(space.gap(space.manifold.expmap0(space.manifold.logmap0(x)), x), space.rounding(x)),
+    )
+
+
+@law(
+    "√c|v| = 7 (float32) or 16 (float64) survives exp0 → log0 within 2 %, and so does its gradient",
+    needs=["expmap0", "logmap0", "curvature"],
+    tolerance="two percent",
+    group="maps",
+)
+def long_tangents_survive(space: Space, g: Tensor) -> Tensor:
+    if (space.k or 0.0) >= 0:
+        return torch.full(g.shape[:1], -1.0, dtype=torch.float64)
+    size = (7.0 if space.dtype == torch.float32 else 16.0) / math.sqrt(-(space.k or 0.0))
+    v = (g * size).requires_grad_()
+    y = space.manifold.expmap0(v)
+    back = space.manifold.logmap0(y)
+    error = ratio(space.euclidean(back - v), space.euclidean(v))
+    (gradient,) = torch.autograd.grad(y.square().sum(-1).sum(), v)
+    alive = space.euclidean(gradient) > 0
+    return torch.where(alive, error, torch.ones_like(error))
+
+
+# ----------------------------------------------------------------------------------------------------------- geodesics
+
+
+@law("γ(0) = x and γ(1) = y", needs=["geodesic"], tolerance="chain", group="geodesics")
+def geodesic_joins_its_ends(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    length = space.gap(x, y)
+    start, end = (space.manifold.geodesic(torch.full_like(x[..., :1], t), x, y) for t in (0.0, 1.0))
+    plus = space.spread(length) + length
+    error = torch.maximum(space.point_error(start, x, y, plus=length), space.point_error(end, y, x, plus=plus))
+    return only(space.short(length), error)
+
+
+@law(
+    "d(x, γ(t)) = t·d(x, y) and d(γ(t), y) = (1−t)·d(x, y)",
+    needs=["geodesic", "dist"],
+    tolerance="chain",
+    group="geodesics",
+)
+def geodesic_has_constant_speed(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    between = space.manifold.geodesic(t, x, y)
+    distance, part = _dist(space, x, y), t.double().squeeze(-1)
+    scale = distance + space.rounding(x, y, between) + space.spread(distance)
+    first = ratio(_dist(space, x, between) - part * distance, scale)
+    second = ratio(_dist(space, between, y) - (1 - part) * distance, scale)
+    return only(space.resolved(distance), torch.maximum(first, second))
+
+
+@law("γ(t) = exp_x(t·log_x(y))", needs=["geodesic", "expmap", "logmap"], tolerance="chain", group="geodesics")
+def geodesic_is_the_exponential_of_the_logarithm(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    length = space.gap(x, y)
+    one = space.manifold.geodesic(t, x, y)
+    other = space.manifold.expmap(x, t * space.manifold.logmap(x, y))
+    return only(space.resolved(length), space.point_error(one, other, x, y, plus=space.spread(length) + length))
+
+
+@law(
+    "the unit-speed geodesic is at distance t after time t, in the direction of u",
+    needs=["geodesic_unit", "dist", "expmap", "curvature"],
+    tolerance="chain",
+    group="geodesics",
+)
+def unit_geodesic_has_unit_speed(space: Space, t: Tensor, x: Tensor, u: Tensor) -> Tensor:
+    # u's length must not matter: it is handed over both as drawn and with a metric length of one.
+    unit = space.domain.unit
+    time = t * unit * min(1.0, space.reach / 4)
+    size = space.length(x, u)
+    elapsed = time.double().squeeze(-1)
+    end = space.manifold.geodesic_unit(time, x, u)
+    length = ratio(_dist(space, x, end) - elapsed, elapsed + space.rounding(x, end) + space.spread(elapsed))
+    along = (u.double() / size.clamp_min(1e-300).unsqueeze(-1) * time.double()).to(space.dtype)
+    expected = space.manifold.expmap(x, along)
+    place = space.point_error(end, expected, x, plus=space.spread(elapsed) + elapsed)
+    speaks = (size > 1e-12) & space.within(space.radius(x) + elapsed)
+    return only(speaks, torch.maximum(length, place))
+
+
+# ----------------------------------------------------------------------------------------------------------- transport
+
+
+@law("transport preserves inner products", needs=["transp", "inner"], tolerance="chain", group="transport")
+def transport_is_an_isometry(space: Space, x: Tensor, y: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    moved_u, moved_v = space.manifold.transp(x, y, u), space.manifold.transp(x, y, v)
+    before = _flat(space.manifold.inner(x, u, v), x.shape[0])
+    after = _flat(space.manifold.inner(y, moved_u, moved_v), x.shape[0])
+    scale = space.length(x, u) * space.length(x, v) * space.condition(x, y)
+    return only(space.short(space.gap(x, y)), ratio(after - before, scale))
+
+
+@law("transport to y and back changes nothing", needs=["transp"], tolerance="chain", group="transport")
+def transport_inverts(space: Space, x: Tensor, y: Tensor, u: Tensor) -> Tensor:
+    back = space.manifold.transp(y, x, space.manifold.transp(x, y, u))
+    return only(
+        space.short(space.gap(x, y)),
+        ratio(space.euclidean(back - u), space.euclidean(u) * space.condition(x, y)),
+    )
+
+
+@law("transport is linear", needs=["transp"], tolerance="chain", group="transport")
+def transport_is_linear(space: Space, x: Tensor, y: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    move = space.manifold.transp
+    left, right = move(x, y, 2 * u - v), 2 * move(x, y, u) - move(x, y, v)
+    scale = (space.euclidean(move(x, y, u)) + space.euclidean(move(x, y, v))) * space.condition(x, y)
+    return only(space.short(space.gap(x, y)), ratio(space.euclidean(left - right), scale))
+
+
+@law(
+    "transport of the geodesic's velocity is its velocity: P(log_x y) = −log_y x",
+    needs=["transp", "logmap"],
+    tolerance="chain",
+    group="transport",
+)
+def transport_carries_velocity(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    length = space.gap(x, y)
+    carried = space.manifold.transp(x, y, space.manifold.logmap(x, y))
+    expected = -space.manifold.logmap(y, x)
+    scale = length * space.condition(x, y) if space.k is not None else length + space.rounding(x, y)
+    return only(space.short(length), space.tangent_error(y, carried, expected, scale))
+
+
+@law(
+    "transp0 is transport from the origin, transp0back its inverse",
+    needs=["transp0", "transp0back", "transp", "curvature"],
+    group="transport",
+)
+def origin_transport_is_transport_from_the_origin(space: Space, y: Tensor, g: Tensor) -> Tensor:
+    origin = torch.zeros_like(y)
+    out = space.manifold.transp0(y, g)
+    error = ratio(space.euclidean(out - space.manifold.transp(origin, y, g)), space.euclidean(out) * space.condition(y))
+    back = space.manifold.transp0back(y, g)
+    inverse = ratio(
+        space.euclidean(back - space.manifold.transp(y, origin, g)), space.euclidean(back) * space.condition(y)
+    )
+    return torch.maximum(error, inverse)
+
+
+@law(
+    "expmap_transp and transp_follow_expmap do what expmap and transp do",
+    needs=["expmap_transp", "transp_follow_expmap", "expmap", "transp"],
+    group="transport",
+)
+def combined_exponential_and_transport_agree(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    y, carried = space.manifold.expmap_transp(x, u, v)
+    followed = space.manifold.transp_follow_expmap(x, u, v)
+    end = space.manifold.expmap(x, u)
+    expected = space.manifold.transp(x, end, v)
+    scale = space.euclidean(expected) * space.condition(x, y)
+    if space.k is None:
+        scale = scale + space.euclidean(v) * (1 + space.rounding(x, y))
+    place = space.point_error(y, end, x, plus=space.spread(space.length(x, u)))
+    vectors = torch.maximum(
+        ratio(space.euclidean(carried - expected), scale), ratio(space.euclidean(followed - expected), scale)
+    )
+    return only(space.short(space.length(x, u)), torch.maximum(place, vectors))
+
+
+@law(
+    "retr_transp and transp_follow_retr do what retr and transp do",
+    needs=["retr_transp", "transp_follow_retr", "retr", "transp"],
+    group="transport",
+)
+def combined_retraction_and_transport_agree(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    y, carried = space.manifold.retr_transp(x, u, v)
+    followed = space.manifold.transp_follow_retr(x, u, v)
+    end = space.manifold.retr(x, u)
+    expected = space.manifold.transp(x, end, v)
+    scale = space.euclidean(expected) * space.condition(x, y)
+    if space.k is None:
+        scale = scale + space.euclidean(v) * (1 + space.rounding(x, y))
+    place = space.point_error(y, end, x, plus=space.spread(space.length(x, u)))
+    vectors = torch.maximum(
+        ratio(space.euclidean(carried - expected), scale), ratio(space.euclidean(followed - expected), scale)
+    )
+    return only(space.short(space.gap(x, end)), torch.maximum(place, vectors))
+
+
+# --------------------------------------------------------------------------------- projection, retraction and gradients
+
+
+@law("projecting twice is projecting once", needs=["projx"], group="projection")
+def projection_is_idempotent(space: Space, e: Tensor) -> Tensor:
+    nonzero = space.euclidean(e) > 0
+    once = space.manifold.projx(e)
+    twice = space.manifold.projx(once)
+    speaks = nonzero if space.k is None else torch.ones_like(nonzero)
+    return only(speaks, ratio(space.euclidean(twice - once), space.euclidean(once)))
+
+
+@law(
+    "a projected point lies on the manifold; one inside stays where it is; the ray is kept",
+    needs=["projx", "curvature"],
+    group="projection",
+)
+def projection_is_onto_and_leaves_points_alone(space: Space, e: Tensor, x: Tensor) -> Tensor:
+    k = space.k or 0.0
+    projected = space.manifold.projx(e)
+    kept = space.euclidean(projected) * math.sqrt(abs(k))
+    inside = torch.where(torch.isfinite(kept) & ((k >= 0) | (kept < 1)), 0.0, _ONE)
+    still = ratio(space.euclidean(space.manifold.projx(x) - x), space.euclidean(x))
+    size = space.euclidean(e)
+    cosine = (projected.double() * e.double()).sum(-1)
+    ray = ratio(size * space.euclidean(projected) - cosine, size * space.euclidean(projected)).clamp_min(0.0)
+    if k < 0:
+        # as close to the edge as a projection leaves anything: half of the room that the margin gives
+        far = size * math.sqrt(-k) > 1
+        short = torch.where(far & (kept < 0.99), _ONE, 0.0)
+        inside = torch.maximum(inside, short)
+    else:
+        still = torch.maximum(still, ratio(space.euclidean(projected - e), size))
+    return torch.stack([inside, still, ray]).amax(0)
+
+
+@law(
+    "projected points pass the manifold's own check",
+    needs=["projx", "check_point_on_manifold"],
+    tolerance="exact",
+    group="projection",
+)
+def projected_points_are_points(space: Space, e: Tensor) -> Tensor:
+    usable = space.euclidean(e) > 0
+    verdicts = [
+        0.0 if not ok or space.manifold.check_point_on_manifold(space.manifold.projx(row.unsqueeze(0))[0]) else 1.0
+        for row, ok in zip(e, usable.tolist(), strict=True)
+    ]
+    return only(usable, torch.tensor(verdicts, dtype=torch.float64))
+
+
+@law(
+    "the Riemannian gradient is the metric's dual: ⟨egrad2rgrad(g), u⟩ = g·u",
+    needs=["egrad2rgrad", "inner"],
+    group="projection",
+)
+def riemannian_gradient_is_the_dual(space: Space, x: Tensor, g: Tensor, u: Tensor) -> Tensor:
+    gradient = space.manifold.egrad2rgrad(x, g)
+    pairing = _flat(space.manifold.inner(x, gradient, u), x.shape[0])
+    dims = len(space.shape)
+    expected = (g.double() * u.double()).reshape(*g.shape[:-dims], -1).sum(-1)
+    scale = space.euclidean(g) * space.euclidean(u) * (1 + (space.rounding(x) if space.k is None else 0.0))
+    return ratio(pairing - expected, scale * space.condition(x))
+
+
+@law(
+    "a retraction agrees with exp to first order", needs=["retr", "expmap"], tolerance="first order", group="projection"
+)
+def retraction_agrees_to_first_order(space: Space, x: Tensor, g: Tensor) -> Tensor:
+    # Halving a step must quarter the difference of retr and exp: judged against 4·|u|², the step 1e-2 of the room.
+    step = 1e-2 if space.k is None else 1e-2 * space.flatness(x) * space.domain.unit
+    u = g * (torch.as_tensor(step, dtype=torch.float64).reshape(-1, *[1] * len(space.shape))).to(space.dtype)
+    if space.has("proju"):
+        u = space.manifold.proju(x, u)
+    length = space.length(x, u)
+    difference = space.gap(space.manifold.retr(x, u), space.manifold.expmap(x, u))
+    natural = 1 / space.domain.unit if space.k is not None else 1.0
+    # the second-order term grows with the distance to the origin (Christoffel symbols of the chart: c·λ|x|)
+    growth = natural * (1 + (space.rounding(x) * natural if space.k is not None else 1.0))
+    allowed = 4 * length**2 * growth + 512 * space.eps * space.rounding(x)
+    near_edge = ~space.within(space.radius(x) + 0.1 * space.domain.unit) if space.k is not None else length < 0
+    return only(~near_edge, ratio(difference, allowed))
