@@ -1,0 +1,59 @@
+"""A model by its name."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from hgeo import manifolds
+from hgeo.models._config import GRAPH_METHODS, Config, defaults
+from hgeo.models._euclidean import GAT, GCN, HNN, MLP
+from hgeo.models._hat import HAT, HGCN, KappaGCN
+
+if TYPE_CHECKING:
+    from hgeo.data import Dataset
+
+__all__ = ["build"]
+
+# κ-GCN learns the sign of its curvature; all others start from the paper's ball.
+_SPACES = {"kappa-gcn": "stereo:16,k=learn"}
+
+
+def build(
+    name: str, dataset: Dataset, space: str | None = None, *, config: Config | None = None, **options: Any
+) -> Any:
+    """The model called ``name`` for ``dataset``, with its hidden layer in ``space``.
+
+    ``config`` (default: :func:`hgeo.models.defaults`) decides the rest, and ``options`` overrides single fields of it;
+    ``backend=`` goes to the layers that have one. Euclidean models read the dimension of ``space`` only.
+
+    >>> from hgeo.data import load
+    >>> model = build("hat", load("karate"), "ball:2", beta=0.5)
+    >>> model.hidden_manifold, model.config.beta
+    (PoincareBall(c=1.0), 0.5)
+    """
+    if name not in GRAPH_METHODS:
+        raise ValueError(f"no model {name!r}; known: {', '.join(GRAPH_METHODS)}")
+    given = space or _SPACES.get(name, "ball:16" if config is None else f"ball:{config.dim},c={config.c}")
+    manifold, dim = manifolds.space(given)
+    backend = options.pop("backend", "auto")
+    unknown = sorted(set(options) - {field.name for field in fields(Config)})
+    if unknown:
+        raise ValueError(
+            f"{name}: unknown option {', '.join(unknown)}; the options are the fields of hgeo.models.Config"
+        )
+    config = replace(config or defaults(name, dim, num_nodes=dataset.num_nodes), method=name, dim=dim, **options)
+    in_dim, classes = dataset.num_features, dataset.num_classes
+    model: nn.Module
+    if name.startswith("hat"):
+        model = HAT(in_dim, classes, manifold, config=config, backend=backend)
+    elif name in ("hgcn", "kappa-gcn"):
+        kind = HGCN if name == "hgcn" else KappaGCN
+        model = kind(in_dim, classes, manifold, config=config, backend=backend)
+    elif name == "hnn":
+        model = HNN(in_dim, classes, manifold, config=config)
+    else:
+        model = {"gcn": GCN, "gat": GAT, "mlp": MLP}[name](in_dim, classes, config=config)
+    return model

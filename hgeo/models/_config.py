@@ -1,0 +1,101 @@
+"""What a model and its training are made of: one flat, hashable record."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, Literal
+
+__all__ = ["GRAPH_METHODS", "Config", "defaults"]
+
+#: methods that :func:`hgeo.models.build` makes from a graph with features
+GRAPH_METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gat", "hgcn", "kappa-gcn", "mlp", "hnn")
+
+
+@dataclass(frozen=True)
+class Config:
+    """Hyper-parameters of one training run. ``space`` is the hidden space, so its dimension is the paper's "dimension".
+
+    The fields from ``c`` to ``readout`` describe the model, the others the training. A field that a method has no use
+    for (β of a GCN, say) is ignored by it.
+    """
+
+    method: str = "hat"
+    dim: int = 16
+    c: float = 1.0
+    beta: float = 0.1
+    radius_norm: bool = True
+    self_score: Literal["zero", "mean"] = "mean"
+    degree_norm: bool = False
+    activation: Literal["elu", "relu"] = "elu"
+    activation_space: Literal["ball", "tangent"] = "tangent"
+    bias: bool = True
+    readout: Literal["log0", "linear"] = "log0"
+    feat_drop: float = 0.6
+    hidden_drop: float = 0.3
+    attn_drop: float = 0.3
+    lr: float = 0.02
+    weight_decay: float = 5e-4
+    label_smoothing: float = 0.1
+    epochs: int = 400
+    patience: int = 80
+
+    def __post_init__(self) -> None:
+        if self.method not in GRAPH_METHODS:
+            raise ValueError(f"method is {self.method!r}, expected one of {', '.join(GRAPH_METHODS)}")
+        for name in ("feat_drop", "hidden_drop", "attn_drop", "label_smoothing"):
+            if not 0.0 <= getattr(self, name) < 1.0:
+                raise ValueError(f"{name} is {getattr(self, name)}, expected a number in [0, 1)")
+        if self.dim < 1 or self.epochs < 1:
+            raise ValueError(f"dim and epochs must be at least 1, got dim={self.dim}, epochs={self.epochs}")
+
+    def to_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Config:
+        """The record that :meth:`to_dict` wrote; an unknown name is an error."""
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(values) - known)
+        if unknown:
+            raise ValueError(f"unknown setting {', '.join(unknown)}; known: {', '.join(sorted(known))}")
+        return cls(**values)
+
+
+def defaults(method: str, dim: int, *, num_nodes: int = 0) -> Config:
+    """Settings that are sensible before any search; they depend on the dimension, never on which graph it is.
+
+    A narrow layer cannot afford to lose a coordinate, so hidden dropout grows with the dimension, and a wide one
+    overfits a few labels, so feature dropout does too.
+
+    >>> defaults("hat", 2).hidden_drop
+    0.0
+    """
+    del num_nodes
+    wide = dim >= 8
+    config = Config(
+        method=method,
+        dim=dim,
+        feat_drop=0.7 if wide else 0.5,
+        hidden_drop=0.5 if wide else 0.0,
+        attn_drop=0.3,
+        lr=0.01 if wide else 0.03,
+        weight_decay=1e-3 if wide else 5e-4,
+        degree_norm=method in ("hat", "hat-uniform") and wide,
+        epochs=400 if wide else 500,
+    )
+    if method == "hat-paper":
+        # Eqs. (9)-(15) as printed: scores are minus the distance, the self-loop competes with distance 0, no bias, ELU
+        # on the coordinates of the ball, plain cross entropy.
+        return replace(
+            config,
+            beta=1.0,
+            radius_norm=False,
+            self_score="zero",
+            degree_norm=False,
+            activation_space="ball",
+            bias=False,
+            label_smoothing=0.0,
+        )
+    if method == "hat-uniform":
+        return replace(config, beta=0.0)
+    return config

@@ -1,0 +1,478 @@
+"""Many runs of a two-layer graph network at once: the engine under ``hgeo tune`` and ``hgeo reproduce``.
+
+The mathematics is that of :class:`hgeo.models.HAT`, :class:`~hgeo.models.GCN` and :class:`~hgeo.models.GAT`; the layout
+is that of :mod:`hgeo.train._lanes`: runs are lanes, and every hyper-parameter that is a number is a number *a run*, so
+one batch holds many seeds of many trials. Three things make it fast, none of which changes a result:
+
+- features stay sparse, and a view of the graph reads its rows in place;
+- a training step computes the 2-hop neighbourhood of the training nodes only, the early-stopping check that of the
+  validation nodes only (test nodes are evaluated once, with the chosen parameters, and only if asked for);
+- a run that has stopped leaves the batch.
+
+Hyperbolic points are kept as tangent vectors at the origin, where the layer's linear map, its aggregation and its bias
+live; the ball is entered for the distances (and for ``activation_space="ball"``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hgeo.models._config import Config
+from hgeo.train._lanes import (
+    LANES,
+    Block,
+    SparseRows,
+    adam_step,
+    aggregate,
+    dropout,
+    edge_add,
+    edge_softmax,
+    edge_weighted_sqdist,
+    keys_for,
+    lane_matmul,
+    replace_self_scores,
+    row_norm,
+    row_scale,
+    sparse_matmul,
+)
+
+if TYPE_CHECKING:
+    from hgeo.data import Dataset
+
+__all__ = [
+    "BATCHED_METHODS",
+    "RunResult",
+    "View",
+    "Views",
+    "batched_forward",
+    "evaluate_all",
+    "init_parameters",
+    "train_batch",
+]
+
+#: methods the engine knows
+BATCHED_METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gat")
+
+# atanh of the largest radius that a float32 point keeps: √c|x| ≤ 1 − 4·eps
+_MAX_RADIUS = math.atanh(1.0 - 4.0 * float(torch.finfo(torch.float32).eps))
+
+
+@dataclass(frozen=True)
+class View:
+    """What a two-layer network must compute for some nodes: two blocks and the rows of the features they read."""
+
+    nodes: np.ndarray
+    outer: Block
+    inner: Block
+    rows: SparseRows
+
+
+class Views:
+    """The views of one data set, made when first asked for."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        n = dataset.num_nodes
+        source, destination = (ends.numpy() for ends in dataset.edge_index)
+        loops = np.arange(n)
+        source = np.concatenate([source, loops])
+        destination = np.concatenate([destination, loops])
+        order = np.lexsort((source, destination))
+        self._src = source[order]
+        self._indptr = np.concatenate([[0], np.cumsum(np.bincount(destination, minlength=n))])
+        features = dataset.features
+        if features.layout == torch.strided:
+            features = features.to_sparse_csr()
+        self._features = tuple(
+            part.numpy() for part in (features.crow_indices(), features.col_indices(), features.values())
+        )
+        self.num_features = int(dataset.num_features)
+        self.num_classes = int(dataset.num_classes)
+        self.labels = dataset.labels
+        self._parts = (dataset.train_idx.numpy(), dataset.val_idx.numpy(), np.arange(n))
+
+    @cached_property
+    def train(self) -> View:
+        return self._view(self._parts[0])
+
+    @cached_property
+    def val(self) -> View:
+        return self._view(self._parts[1])
+
+    @cached_property
+    def full(self) -> View:
+        return self._view(self._parts[2])
+
+    def _block(self, destinations: np.ndarray) -> tuple[Block, np.ndarray]:
+        """The block into ``destinations`` and the global ids of its sources, destinations first."""
+        starts, ends = self._indptr[destinations], self._indptr[destinations + 1]
+        indptr = np.concatenate([[0], np.cumsum(ends - starts)]).astype(np.int64)
+        edges = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
+        others = np.setdiff1d(self._src[edges], destinations)
+        nodes = np.concatenate([destinations, others])
+        local = np.full(len(self._indptr) - 1, -1, dtype=np.int64)
+        local[nodes] = np.arange(len(nodes))
+        src = local[self._src[edges]]
+        owner = np.repeat(np.arange(len(destinations)), np.diff(indptr))
+        self_edge = np.flatnonzero(src == owner)
+        degree = torch.from_numpy(np.diff(self._indptr)).float()
+        block = Block(indptr, src, self_edge, len(nodes), degree[nodes], degree[destinations])
+        return block, nodes
+
+    def _view(self, nodes: np.ndarray) -> View:
+        outer, hidden = self._block(nodes)
+        inner, rows = self._block(hidden)
+        indptr, indices, values = self._features
+        return View(nodes, outer, inner, SparseRows(indptr, indices, values, rows, self.num_features))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Lanes: (runs, …) ↔ (groups, …, LANES)
+
+
+def _pack(x: Tensor) -> Tensor:
+    """(runs, …) → (groups, …, LANES); the last group is filled up with copies of the last run."""
+    groups = -(-len(x) // LANES)
+    padded = torch.cat([x, x[-1:].expand(groups * LANES - len(x), *x.shape[1:])])
+    return padded.view(groups, LANES, *x.shape[1:]).movedim(1, -1).contiguous()
+
+
+def _unpack(x: Tensor, runs: int) -> Tensor:
+    """(groups, …, LANES) → (runs, …)."""
+    return x.movedim(-1, 1).reshape(x.shape[0] * LANES, *x.shape[1:-1])[:runs]
+
+
+@dataclass(frozen=True)
+class _Knobs:
+    """The hyper-parameters of a batch, a number a run, ``(groups, LANES)`` each; and what all runs share."""
+
+    shared: Config
+    seeds: np.ndarray
+    values: dict[str, Tensor] = field(default_factory=dict)
+
+    def __getattr__(self, name: str) -> Tensor:
+        try:
+            return self.values[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+# Runs of one batch may differ in these and must agree in all other fields.
+_PER_RUN: dict[str, Callable[[Config], float]] = {
+    "root_c": lambda config: max(config.c, 1e-6) ** 0.5,
+    "beta": lambda config: config.beta,
+    "radius_norm": lambda config: float(config.radius_norm),
+    "self_mean": lambda config: float(config.self_score == "mean"),
+    "degree_norm": lambda config: float(config.degree_norm or config.method == "gcn"),
+    "feat_drop": lambda config: config.feat_drop,
+    "hidden_drop": lambda config: config.hidden_drop,
+    "attn_drop": lambda config: config.attn_drop,
+    "lr": lambda config: config.lr,
+    "weight_decay": lambda config: config.weight_decay,
+    "label_smoothing": lambda config: config.label_smoothing,
+}
+
+
+def _family(config: Config) -> tuple[Any, ...]:
+    """What runs must agree in to share a batch."""
+    kind = "hat" if config.method.startswith("hat") else config.method
+    return (kind, config.dim, config.activation, config.activation_space, config.bias, config.readout)
+
+
+def _knobs(runs: Sequence[tuple[Config, int]], dtype: torch.dtype) -> _Knobs:
+    families = {_family(config) for config, _ in runs}
+    if len(families) != 1:
+        raise ValueError(f"runs of one batch must share method, dim and structure, got {sorted(map(str, families))}")
+    values = {
+        name: _pack(torch.tensor([read(config) for config, _ in runs], dtype=dtype)) for name, read in _PER_RUN.items()
+    }
+    seeds = _pack(torch.tensor([seed for _, seed in runs])).numpy()
+    return _Knobs(runs[0][0], seeds, values)
+
+
+def init_parameters(config: Config, seed: int, num_features: int, num_classes: int) -> dict[str, Tensor]:
+    """The parameters of one run before its first step, from its seed alone.
+
+    Weights are Glorot-uniform (for GAT Glorot-normal with gain √2, as DGL's layer has it), biases zero.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    out_dim = config.dim if config.readout == "linear" else num_classes
+    gat = config.method == "gat"
+
+    def glorot(*shape: int) -> Tensor:
+        weight = torch.empty(*shape)
+        if gat:
+            return torch.nn.init.xavier_normal_(weight, gain=math.sqrt(2.0), generator=generator)
+        return torch.nn.init.xavier_uniform_(weight, generator=generator)
+
+    parameters = {"weight1": glorot(num_features, config.dim), "weight2": glorot(config.dim, out_dim)}
+    if gat:
+        for layer, width in ((1, config.dim), (2, out_dim)):
+            parameters[f"attn_src{layer}"] = glorot(1, width)[0]
+            parameters[f"attn_dst{layer}"] = glorot(1, width)[0]
+    if config.bias:
+        parameters["bias1"] = torch.zeros(config.dim)
+        parameters["bias2"] = torch.zeros(out_dim)
+    if config.readout == "linear":
+        parameters["weight3"] = glorot(config.dim, num_classes)
+        parameters["bias3"] = torch.zeros(num_classes)
+    return parameters
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The networks, in lanes
+
+
+def _clip(u: Tensor, limit: Tensor) -> tuple[Tensor, Tensor]:
+    """What the projection onto the ball does to tangent vectors: their lengths end at ``limit``. Also the lengths."""
+    radius = row_norm(u)
+    if not bool((radius > limit).any()):
+        return u, radius
+    factor = torch.where(radius > limit, limit / radius.clamp(min=1e-12), 1.0)
+    return row_scale(u, factor), radius * factor
+
+
+def _tanh_ratio(t: Tensor) -> Tensor:
+    """tanh(t)/t, 1 at 0."""
+    return torch.where(t > 1e-3, torch.tanh(t) / t.clamp(min=1e-3), 1.0 - t * t / 3.0)
+
+
+def _distance_scores(u: Tensor, radius: Tensor, block: Block, knobs: _Knobs) -> Tensor:
+    """−β·d_c(exp0(u_i), exp0(u_j)) per edge, with the options ``radius_norm`` and ``self_score``.
+
+    With t = √c|u|: exp0(u) = tanh(t)/t·u and 1 − c|x|² = 1/cosh²t, so
+    sinh²(√c d/2) = c |x_i − x_j|² cosh²t_i cosh²t_j, without a cancellation.
+    """
+    root_c = knobs.root_c.unsqueeze(1)
+    mean = radius.mean(1, keepdim=True).clamp(min=1e-12)
+    scale = torch.where(knobs.radius_norm.unsqueeze(1) > 0, 1.0 / mean, 1.0)
+    long = root_c * scale * radius
+    t = long.clamp(max=_MAX_RADIUS)
+    scale = torch.where(long > _MAX_RADIUS, _MAX_RADIUS / (root_c * radius.clamp(min=1e-12)), scale)
+    z = edge_weighted_sqdist(row_scale(u, scale * _tanh_ratio(t)), torch.cosh(t).square() * root_c, block)
+    # asinh(√z) by log1p, which torch computes in vectors
+    z = z.clamp(min=1e-12)
+    distance = torch.log1p(z.sqrt() + z / (1.0 + (1.0 + z).sqrt()))
+    return replace_self_scores(distance * (-2.0 * knobs.beta.unsqueeze(1) / root_c), knobs.self_mean, block)
+
+
+def _attend(u: Tensor, weights: Tensor, block: Block, knobs: _Knobs) -> Tensor:
+    """Σ_j w_ij u_j; with degree normalisation Σ_j w_ij √(deg_i/deg_j) u_j, which for uniform w is a GCN's sum."""
+    if bool((knobs.degree_norm > 0).any()):
+        weights = weights * _cached(knobs, block, "degree", _degree_factors)
+    return aggregate(u, weights, block)
+
+
+def _cached(knobs: _Knobs, block: Block, name: str, make: Callable[[Block, _Knobs], Tensor]) -> Tensor:
+    """Edge constants of a batch, made once for each block."""
+    key = f"{name}@{id(block)}"
+    if key not in knobs.values:
+        knobs.values[key] = make(block, knobs)
+    return knobs.values[key]
+
+
+def _degree_factors(block: Block, knobs: _Knobs) -> Tensor:
+    counts = torch.from_numpy(np.diff(block.indptr))
+    ratio = torch.repeat_interleave(block.dst_degree, counts) / block.src_degree[torch.from_numpy(block.src)]
+    return ratio.view(1, -1, 1).pow(0.5 * knobs.degree_norm.unsqueeze(1)).contiguous()
+
+
+def _uniform(block: Block, knobs: _Knobs) -> Tensor:
+    share = torch.repeat_interleave(1.0 / block.dst_degree, torch.from_numpy(np.diff(block.indptr)))
+    return share.view(1, -1, 1).expand(len(knobs.seeds), -1, LANES).contiguous()
+
+
+def _layer(u: Tensor, block: Block, p: dict[str, Tensor], number: int, knobs: _Knobs, step: int | None) -> Tensor:
+    """One layer after its linear map, before its activation; ``step=None`` is evaluation."""
+    method = knobs.shared.method
+    limit = (_MAX_RADIUS / knobs.root_c).unsqueeze(1)
+    if method == "gat":
+        to = lane_matmul(u[:, : block.num_dst], p[f"attn_dst{number}"].unsqueeze(2)).squeeze(2)
+        of = lane_matmul(u, p[f"attn_src{number}"].unsqueeze(2)).squeeze(2)
+        weights = edge_softmax(F.leaky_relu(edge_add(to, of, block), 0.2), block)
+    elif method == "gcn":
+        weights = _cached(knobs, block, "uniform", _uniform)
+    else:
+        u, radius = _clip(u, limit)
+        if bool((knobs.beta > 0).any()):
+            weights = edge_softmax(_distance_scores(u, radius, block, knobs), block)
+        else:
+            weights = _cached(knobs, block, "uniform", _uniform)
+    if step is not None:
+        weights = dropout(weights, knobs.attn_drop, keys_for(knobs.seeds, step, 2 * number))
+    out = _attend(u, weights, block, knobs)
+    if knobs.shared.bias:
+        out = out + p[f"bias{number}"].unsqueeze(1)
+    return out if method in ("gat", "gcn") else _clip(out, limit)[0]
+
+
+def _activate(u: Tensor, knobs: _Knobs) -> Tensor:
+    config = knobs.shared
+    act = F.elu if config.activation == "elu" else F.relu
+    if config.method in ("gat", "gcn") or config.activation_space == "tangent":
+        return act(u)
+    root_c = knobs.root_c.unsqueeze(1)
+    x = act(row_scale(u, _tanh_ratio(root_c * row_norm(u))))
+    s = (root_c * row_norm(x)).clamp(max=1.0 - 4.0 * torch.finfo(x.dtype).eps)
+    return row_scale(x, torch.where(s > 1e-3, torch.atanh(s) / s.clamp(min=1e-3), 1.0 + s * s / 3.0))
+
+
+def batched_forward(p: dict[str, Tensor], view: View, knobs: _Knobs, step: int | None = None) -> tuple[Tensor, Tensor]:
+    """Hidden tangent vectors and logits of a view's nodes, in lanes; ``step=None`` switches dropout off."""
+    keys = None if step is None else keys_for(knobs.seeds, step, 0)
+    u = sparse_matmul(view.rows, p["weight1"], knobs.feat_drop, keys)
+    hidden = _activate(_layer(u, view.inner, p, 1, knobs, step), knobs)
+    u = hidden if step is None else dropout(hidden, knobs.hidden_drop, keys_for(knobs.seeds, step, 1))
+    out = _layer(lane_matmul(u, p["weight2"]), view.outer, p, 2, knobs, step)
+    if knobs.shared.readout == "linear":
+        out = lane_matmul(_activate(out, knobs), p["weight3"]) + p["bias3"].unsqueeze(1)
+    return hidden, out
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Training
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one run reached. ``logits`` and ``hidden`` (tangent vectors) cover all nodes; only if asked for."""
+
+    config: Config
+    seed: int
+    val_accuracy: float
+    val_loss: float
+    best_epoch: int
+    epochs: int
+    parameters: dict[str, Tensor]
+    logits: Tensor | None = None
+    hidden: Tensor | None = None
+
+
+def _losses(logits: Tensor, target: Tensor, smoothing: Tensor | None) -> Tensor:
+    """Cross entropy a run, (groups, LANES)."""
+    logp = F.log_softmax(logits, 2)
+    index = target.view(1, -1, 1, 1).expand(logits.shape[0], -1, 1, LANES)
+    loss = -logp.gather(2, index).squeeze(2).mean(1)
+    if smoothing is None:
+        return loss
+    return (1 - smoothing) * loss - smoothing * logp.mean((1, 2))
+
+
+def train_batch(
+    views: Views,
+    runs: Sequence[tuple[Config, int]],
+    *,
+    evaluate: bool = False,
+    eval_every: int = 1,
+    on_epoch: Callable[[int, int], None] | None = None,
+) -> list[RunResult]:
+    """Train every (config, seed) in ``runs`` together and return their results in the same order.
+
+    A run keeps the parameters of its best validation accuracy (ties: lower loss) and stops when neither the accuracy
+    nor the loss has improved for ``patience`` epochs. ``evaluate=True`` adds the logits and the hidden layer of all
+    nodes; without it no test node is ever looked at.
+    """
+    dtype = torch.float32
+    active = list(range(len(runs)))
+    knobs = _knobs(runs, dtype)
+    initial = [init_parameters(config, seed, views.num_features, views.num_classes) for config, seed in runs]
+    names = list(initial[0])
+    params = {name: _pack(torch.stack([start[name] for start in initial])) for name in names}
+    moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in params.items()}
+    train_y = views.labels[torch.from_numpy(views.train.nodes)]
+    val_y = views.labels[torch.from_numpy(views.val.nodes)]
+
+    best = [(-1.0, -math.inf)] * len(runs)
+    lowest = [math.inf] * len(runs)
+    best_epoch, last_epoch, waited = [0] * len(runs), [0] * len(runs), [0] * len(runs)
+    stopped = [False] * len(runs)
+    kept: list[dict[str, Tensor]] = [dict(start) for start in initial]
+
+    epoch = 0
+    while active:
+        epoch += 1
+        for p in params.values():
+            p.requires_grad_(True)
+        _, logits = batched_forward(params, views.train, knobs, step=epoch)
+        grads = torch.autograd.grad(_losses(logits, train_y, knobs.label_smoothing).sum(), list(params.values()))
+        lr, decay = knobs.lr.numpy(), knobs.weight_decay.numpy()
+        with torch.no_grad():
+            for (name, p), grad in zip(params.items(), grads, strict=True):
+                p.requires_grad_(False)
+                first, second = moments[name]
+                flat = (p.shape[0], -1, LANES)
+                adam_step(
+                    p.view(flat).numpy(), grad.contiguous().view(flat).numpy(), first.view(flat).numpy(),
+                    second.view(flat).numpy(), lr, decay, epoch,
+                )  # fmt: skip
+            if epoch % eval_every and epoch != 1:
+                continue
+            _, logits = batched_forward(params, views.val, knobs)
+            losses = _unpack(_losses(logits, val_y, None), len(active)).tolist()
+            hits = (logits.argmax(2) == val_y.view(1, -1, 1)).to(dtype).mean(1)
+            accuracies = _unpack(hits, len(active)).tolist()
+        for lane, run in enumerate(active):
+            if stopped[run]:  # it rides along until a whole group of lanes is free
+                continue
+            loss, accuracy, config = losses[lane], accuracies[lane], runs[run][0]
+            waited[run] += eval_every
+            if loss < lowest[run]:
+                lowest[run], waited[run] = loss, 0
+            if (accuracy, -loss) > best[run]:
+                best[run], best_epoch[run], waited[run] = (accuracy, -loss), epoch, 0
+                group, place = divmod(lane, LANES)
+                kept[run] = {name: p[group, ..., place].clone() for name, p in params.items()}
+            stopped[run] = waited[run] >= config.patience or epoch >= config.epochs or not math.isfinite(loss)
+            last_epoch[run] = epoch
+        still = [lane for lane, run in enumerate(active) if not stopped[run]]
+        if on_epoch is not None:
+            on_epoch(epoch, len(still))
+        if -(-len(still) // LANES) < -(-len(active) // LANES):
+            size, index = len(active), torch.tensor(still, dtype=torch.long)
+            active = [active[lane] for lane in still]
+            if active:
+                knobs = _knobs([runs[run] for run in active], dtype)
+                params = {name: _pack(_unpack(p, size)[index]) for name, p in params.items()}
+                moments = {
+                    name: (_pack(_unpack(a, size)[index]), _pack(_unpack(b, size)[index]))
+                    for name, (a, b) in moments.items()
+                }
+
+    outputs: list[tuple[Tensor | None, Tensor | None]] = [(None, None)] * len(runs)
+    if evaluate:
+        outputs = list(evaluate_all(views, runs, kept))
+    return [
+        RunResult(
+            config=config,
+            seed=seed,
+            val_accuracy=best[run][0],
+            val_loss=-best[run][1],
+            best_epoch=best_epoch[run],
+            epochs=last_epoch[run],
+            parameters=kept[run],
+            hidden=outputs[run][0],
+            logits=outputs[run][1],
+        )
+        for run, (config, seed) in enumerate(runs)
+    ]
+
+
+def evaluate_all(
+    views: Views, runs: Sequence[tuple[Config, int]], parameters: Sequence[dict[str, Tensor]]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Hidden tangent vectors and logits of every node, run by run, for trained parameters."""
+    for start in range(0, len(runs), LANES):
+        some = runs[start : start + LANES]
+        chosen = parameters[start : start + LANES]
+        packed = {name: _pack(torch.stack([p[name] for p in chosen])) for name in chosen[0]}
+        with torch.no_grad():
+            hidden, logits = batched_forward(packed, views.full, _knobs(some, chosen[0]["weight1"].dtype))
+        yield from zip(_unpack(hidden, len(some)), _unpack(logits, len(some)), strict=True)

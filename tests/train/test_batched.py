@@ -1,0 +1,174 @@
+"""Many runs as lanes of a tensor do exactly what one model does alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from hgeo.data import load, make_dataset
+from hgeo.models import Config, build, defaults
+from hgeo.train._batched import Views, _knobs, _pack, _unpack, batched_forward, init_parameters, train_batch
+
+METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gat")
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    rng = np.random.default_rng(0)
+    nodes, classes = 60, 3
+    label = np.arange(nodes) % classes
+    words = (rng.random((nodes, 12)) < 0.2 + 0.3 * (np.arange(12) % classes == label[:, None])).astype(np.float32)
+    words[:, 0] = 1
+    edges = rng.integers(nodes, size=(2, 120))
+    # two nodes without any neighbour
+    edges = edges[:, (edges < nodes - 2).all(axis=0)]
+    masks = {"train": np.arange(0, 9), "val": np.arange(9, 30), "test": np.arange(30, 60)}
+    return make_dataset("toy", edges, words * (words.cumsum(1) < 5), label, masks=masks)
+
+
+def state_of(model, parameters):
+    """The public model with the parameters of a batched run."""
+    names = {
+        "hat": {"weight1": "conv1.weight", "weight2": "conv2.weight", "bias1": "conv1.bias", "bias2": "conv2.bias"},
+        "gcn": {"weight1": "linear1.weight", "weight2": "linear2.weight", "bias1": "conv1.bias", "bias2": "conv2.bias"},
+        "gat": {
+            "weight1": "conv1.fc.weight",
+            "weight2": "conv2.fc.weight",
+            "bias1": "conv1.bias",
+            "bias2": "conv2.bias",
+        },
+    }[model.config.method.split("-")[0]]
+    names |= {"weight3": "head.weight", "bias3": "head.bias"}
+    for layer in (1, 2):
+        names |= {f"attn_src{layer}": f"conv{layer}.attn_l", f"attn_dst{layer}": f"conv{layer}.attn_r"}
+    state = model.state_dict()
+    for name, value in parameters.items():
+        target = state[names[name]]
+        target.copy_((value.t() if value.dim() == 2 else value).reshape(target.shape))
+    return model
+
+
+def configs(method):
+    base = replace(defaults(method, 4), feat_drop=0.0, hidden_drop=0.0, attn_drop=0.0)
+    if method in ("hat", "hat-uniform"):
+        sharp = 0.0 if method == "hat-uniform" else 2.0
+        return [
+            base,
+            replace(base, degree_norm=True, beta=sharp),
+            replace(base, radius_norm=False, self_score="zero", c=0.3, beta=sharp),
+        ]
+    if method == "gat":
+        return [base, replace(base, degree_norm=True)]
+    return [base]
+
+
+@pytest.mark.parametrize("readout", ["log0", "linear"])
+@pytest.mark.parametrize("method", METHODS)
+def test_a_lane_computes_what_the_public_model_computes(method, readout, dataset):
+    runs = [(replace(config, readout=readout), seed) for config in configs(method) for seed in (3, 4)]
+    parameters = [init_parameters(config, seed, dataset.num_features, dataset.num_classes) for config, seed in runs]
+    for start in parameters:  # biases and weights large enough that every branch matters
+        for name in start:
+            start[name] = 3 * start[name] if "weight" in name else start[name] + 0.1 * torch.arange(len(start[name]))
+    packed = {name: _pack(torch.stack([p[name] for p in parameters])).requires_grad_() for name in parameters[0]}
+    views = Views(dataset)
+    hidden, logits = batched_forward(packed, views.full, _knobs(runs, torch.float32))
+    weights = torch.linspace(-1, 1, logits[0, ..., 0].numel()).view(logits.shape[1:-1])
+    (logits * weights.unsqueeze(-1)).sum().backward()
+    for lane, ((config, _), own) in enumerate(zip(runs, parameters, strict=True)):
+        model = state_of(build(method, dataset, config=config), own).eval()
+        expected = model(dataset.graph, dataset.features)
+        torch.testing.assert_close(_unpack(logits, len(runs))[lane], expected, rtol=2e-4, atol=2e-5)
+        points = model.embed(dataset.graph, dataset.features)
+        tangent = points if not method.startswith("hat") else _log0(model.hidden_manifold, points)
+        torch.testing.assert_close(_unpack(hidden, len(runs))[lane], tangent, rtol=2e-4, atol=2e-5)
+        (expected * weights).sum().backward()
+        slope = _unpack(packed["weight1"].grad, len(runs))[lane]
+        weight = dict(model.named_parameters())[
+            {"gcn": "linear1.weight", "gat": "conv1.fc.weight"}.get(method, "conv1.weight")
+        ]
+        torch.testing.assert_close(slope, weight.grad.t(), rtol=2e-3, atol=2e-4 * float(weight.grad.abs().max()))
+
+
+def _log0(manifold, points):
+    from hgeo.manifolds import log0
+
+    return log0(manifold, points)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_view_of_the_training_nodes_gives_their_outputs_exactly(method, dataset):
+    # radius_norm divides by a mean over all nodes, which a view cannot know
+    config = replace(defaults(method, 4), radius_norm=False, degree_norm=True)
+    views = Views(dataset)
+    start = init_parameters(config, 0, dataset.num_features, dataset.num_classes)
+    packed = {name: _pack(value.unsqueeze(0)) for name, value in start.items()}
+    knobs = _knobs([(config, 0)], torch.float32)
+    _, everything = batched_forward(packed, views.full, knobs)
+    for view, index in ((views.train, dataset.train_idx), (views.val, dataset.val_idx)):
+        assert len(view.rows.rows) < dataset.num_nodes
+        _, some = batched_forward(packed, view, knobs)
+        torch.testing.assert_close(some, everything[:, index], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["hat", "gcn", "gat"])
+def test_a_run_does_not_depend_on_its_neighbours_in_the_batch(method, dataset):
+    views = Views(dataset)
+    config = replace(defaults(method, 2), epochs=12, patience=100)
+    other = replace(config, lr=0.1, feat_drop=0.1, weight_decay=0.0, label_smoothing=0.0)
+    mixed = [(other if seed % 3 else config, seed) for seed in range(11)]
+    together = train_batch(views, mixed, evaluate=True)
+    for run in (0, 1, 9, 10):
+        alone = train_batch(views, [mixed[run]], evaluate=True)[0]
+        assert alone.seed == together[run].seed == run
+        assert alone.best_epoch == together[run].best_epoch
+        torch.testing.assert_close(alone.logits, together[run].logits, rtol=1e-4, atol=1e-5)
+
+
+def test_seeds_give_different_runs_and_the_same_seed_the_same_run(dataset):
+    views = Views(dataset)
+    config = replace(defaults("hat", 2), epochs=5)
+    first, second, again = train_batch(views, [(config, 1), (config, 2), (config, 1)], evaluate=True)
+    assert not torch.equal(first.logits, second.logits)
+    assert torch.equal(first.logits, again.logits)
+
+
+def test_runs_stop_on_their_own_and_keep_their_best_epoch(dataset):
+    views = Views(dataset)
+    short = replace(defaults("gcn", 4), epochs=3)
+    long = replace(short, epochs=40, patience=1000)
+    runs = [(short if seed < 12 else long, seed) for seed in range(20)]
+    seen = []
+    results = train_batch(views, runs, on_epoch=lambda epoch, active: seen.append((epoch, active)))
+    assert [result.epochs for result in results] == [3] * 12 + [40] * 8
+    assert seen[1] == (2, 20)
+    assert seen[3] == (4, 8)
+    assert all(1 <= result.best_epoch <= result.epochs for result in results)
+    assert all(result.logits is None for result in results)
+
+
+def test_dropout_keeps_its_mean_and_its_rate(dataset):
+    from hgeo.train._lanes import LANES, dropout, keys_for
+
+    rate = torch.linspace(0, 0.7, LANES).unsqueeze(0)
+    x = torch.ones(1, 20000, LANES)
+    y = dropout(x, rate, keys_for(np.arange(LANES)[None], 3, 1))
+    assert torch.allclose((y == 0).float().mean((0, 1)), rate[0], atol=0.02)
+    assert torch.allclose(y.mean((0, 1)), torch.ones(LANES), atol=0.05)
+
+
+def test_training_learns_the_built_in_hierarchy():
+    data = load("hierarchy")
+    config = replace(defaults("hat", 4), epochs=60)
+    (result,) = train_batch(Views(data), [(config, 0)], evaluate=True)
+    test = data.test_idx
+    accuracy = (result.logits[test].argmax(1) == data.labels[test]).float().mean()
+    assert accuracy > 0.6  # chance is 1/6
+
+
+def test_runs_of_different_shape_cannot_share_a_batch(dataset):
+    with pytest.raises(ValueError, match="share method, dim and structure"):
+        train_batch(Views(dataset), [(Config(dim=2), 0), (Config(dim=4), 0)])
