@@ -55,6 +55,11 @@ class Lorentz(geoopt.Lorentz):
         """Whether the curvature is trained."""
         return self.stored_c.requires_grad
 
+    @property
+    def curvature_bound(self) -> tuple[Tensor, float]:
+        """The stored curvature, and the least value it may have: an optimiser brings it back there after a step."""
+        return self.stored_c, _SMALLEST_C
+
     def extra_repr(self) -> str:
         return f"c={float(self.c.detach()):g}" + (", learnable" if self.learnable else "")
 

@@ -255,6 +255,11 @@ class _OneSided(Stereographic):
     def _magnitude(self) -> Tensor:
         return bounded_below(self._parameters[self._stored])
 
+    @property
+    def curvature_bound(self) -> tuple[Tensor, float]:
+        """The stored curvature, and the least value it may have: an optimiser brings it back there after a step."""
+        return getattr(self, self._stored), 0.0
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
         legacy = state_dict.pop(prefix + self._legacy, None)
         if legacy is not None:
