@@ -4,20 +4,27 @@ from hgeo.train._fit import FitResult, Settings, TrainingWarning, fit
 from hgeo.train._folder import RunFolder
 from hgeo.train._monitor import Health, curvatures, inspect
 from hgeo.train._optimizer import make_optimizer
+from hgeo.train._session import Job, Session, embed, load_run, summarize, write_pictures
 from hgeo.train._views import View, full_view, khop_view, view_for
 
 __all__ = [
     "FitResult",
     "Health",
+    "Job",
     "RunFolder",
+    "Session",
     "Settings",
     "TrainingWarning",
     "View",
     "curvatures",
+    "embed",
     "fit",
     "full_view",
     "inspect",
     "khop_view",
+    "load_run",
     "make_optimizer",
+    "summarize",
     "view_for",
+    "write_pictures",
 ]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from hgeo.data import Dataset
 from hgeo.tasks import accuracy, macro_f1
 from hgeo.train._folder import RunFolder
-from hgeo.train._monitor import Health, curvatures, inspect
+from hgeo.train._monitor import Health, curvature_reader, curvatures, inspect
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._views import full_view, view_for
 
@@ -71,11 +71,12 @@ class FitResult:
     seconds: float
     parameters: int
     warnings: list[str]
+    extra: dict[str, Any]
     state: dict[str, Tensor] = field(repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the weights, for ``result.json``."""
-        return {name: value for name, value in vars(self).items() if name != "state"}
+        return {**self.extra, **{name: value for name, value in vars(self).items() if name not in ("state", "extra")}}
 
 
 @dataclass
@@ -101,6 +102,7 @@ def fit(
     folder: RunFolder | None = None,
     resume: bool = False,
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
+    on_finish: Callable[[nn.Module], dict[str, Any]] | None = None,
 ) -> FitResult:
     """Train ``model`` on the training nodes of ``dataset`` and keep the epoch with the best validation accuracy.
 
@@ -112,13 +114,16 @@ def fit(
     ``folder`` receives ``metrics.jsonl`` as the loop goes, a checkpoint every few seconds, ``model.safetensors`` and
     ``result.json``. An interruption (Ctrl-C) ends the epoch, writes a checkpoint and raises ``KeyboardInterrupt``; with
     ``resume`` the loop goes on from there and ends in the same bits as if it had never stopped.
+
+    ``on_epoch`` sees every line of the metrics; ``on_finish`` gets the model with its best weights, and what it returns
+    joins the result.
     """
     config = settings if settings is not None else Settings()
     torch.manual_seed(seed)
     optimizer = make_optimizer(model, lr=config.lr, weight_decay=config.weight_decay)
     train, val = view_for(model, dataset, dataset.train_idx), view_for(model, dataset, dataset.val_idx)
     train_labels, val_labels = dataset.labels[dataset.train_idx], dataset.labels[dataset.val_idx]
-    at, best = _Progress(), _copy(model)
+    at, best, read_curvatures = _Progress(), _copy(model), curvature_reader(model)
     if resume and folder is not None and folder.has_checkpoint:
         best = _restore(folder.checkpoint(), model, optimizer, at)
 
@@ -136,7 +141,7 @@ def fit(
             loss.backward()
             optimizer.step()
             row: dict[str, Any] = {"epoch": at.epoch, "loss": float(loss.detach())}
-            row.update(_evaluate(model, val, val_labels), curvatures=curvatures(model))
+            row.update(_evaluate(model, val, val_labels), curvatures=read_curvatures())
             if not torch.isfinite(loss):
                 _warn(at, f"the loss is {float(loss)} in epoch {at.epoch}; training stopped. Try a smaller lr.")
                 at.epoch += 1
@@ -161,10 +166,11 @@ def fit(
                 checkpoint()
                 saved = time.perf_counter()
     model.load_state_dict(best)
-    result = _result(model, dataset, at)
+    model.eval()
+    result = _result(model, dataset, at, on_finish(model) if on_finish is not None else {})
     if folder is not None:
         folder.write_weights(result.state)
-        folder.write_result(result.to_dict())
+        folder.write_result(result.to_dict())  # last: a folder with a result is a finished one
     return result
 
 
@@ -176,8 +182,7 @@ def _evaluate(model: nn.Module, view: Any, labels: Tensor) -> dict[str, float]:
 
 
 @torch.no_grad()
-def _result(model: nn.Module, dataset: Dataset, at: _Progress) -> FitResult:
-    model.eval()
+def _result(model: nn.Module, dataset: Dataset, at: _Progress, extra: dict[str, Any]) -> FitResult:
     logits, labels = full_view(dataset, dataset.test_idx).logits(model), dataset.labels[dataset.test_idx]
     return FitResult(
         epochs=at.epoch,
@@ -190,6 +195,7 @@ def _result(model: nn.Module, dataset: Dataset, at: _Progress) -> FitResult:
         seconds=at.seconds,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
         warnings=list(at.warnings),
+        extra=extra,
         state=_copy(model),
     )
 
@@ -197,8 +203,8 @@ def _result(model: nn.Module, dataset: Dataset, at: _Progress) -> FitResult:
 def _monitor(model: nn.Module, graph: Any, features: Tensor, at: _Progress) -> dict[str, float | None]:
     health: Health = inspect(model, graph, features)
     problem = health.warning()
-    # An untrained network may look odd; and what was said once need not be said every twenty epochs.
-    if problem is not None and at.epoch > 0 and not any(text[:20] == problem[:20] for text in at.warnings):
+    # An untrained network may look odd; and what was said once need not be said again.
+    if problem is not None and at.epoch > 0 and not any(text.split()[0] == problem.split()[0] for text in at.warnings):
         _warn(at, problem)
     return {"at_limit": health.at_limit, "attention_entropy": health.entropy, "max_radius": health.max_radius}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import signature
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from hgeo._geoopt import geoopt
 from hgeo.math import boundary_margin
 
-__all__ = ["Health", "curvatures", "inspect"]
+__all__ = ["Health", "curvature_reader", "curvatures", "inspect"]
 
 _MANY_AT_LIMIT = 0.5
 _LITTLE_ENTROPY = 0.05
@@ -23,7 +23,8 @@ _LITTLE_ENTROPY = 0.05
 class Health:
     """How far out the points are, and how widely attention is spread, in the layer that is worst off.
 
-    ``at_limit``: share of points at the largest radius that the dtype can hold. ``entropy``: entropy of the attention
+    ``at_limit``: share of hidden points at the largest radius that the dtype can hold (the last layer's radii are the
+    confidence of its logits, and no distance is taken there). ``entropy``: entropy of the attention
     weights of a node, divided by the logarithm of how many there are, averaged: 1 is uniform, 0 looks at one node only.
     ``None`` where a model has no such layer.
     """
@@ -33,36 +34,45 @@ class Health:
     max_radius: float | None = None
 
     def warning(self) -> str | None:
-        """A sentence when aggregation has stopped, else None."""
+        """A sentence when aggregation has stopped, else None. Its first word tells which of the two it is."""
         if self.at_limit is not None and self.at_limit > _MANY_AT_LIMIT:
             return (
-                f"{self.at_limit:.0%} of the points are at the radius limit of their dtype: distances say nothing any "
-                "more. Try a smaller learning rate, more weight decay, a smaller curvature, or --dtype float64."
+                f"saturated: {self.at_limit:.0%} of the hidden points are at the radius limit of their dtype, where "
+                "distances say nothing any more. Try a smaller learning rate, more weight decay, a smaller curvature, "
+                "or --dtype float64."
             )
         if self.entropy is not None and self.entropy < _LITTLE_ENTROPY:
             return (
-                f"attention has collapsed (mean entropy {self.entropy:.3f} of 1): nodes look at one neighbour or only "
-                "at themselves, aggregation has stopped. Try a smaller beta, attention dropout, or self_score='mean'."
+                f"collapsed: attention (mean entropy {self.entropy:.3f} of 1) looks at one neighbour or only "
+                "at the node itself; aggregation has stopped. Try a smaller beta, attention dropout, "
+                "or self_score='mean'."
             )
         return None
 
 
 def curvatures(model: nn.Module) -> list[float]:
     """Signed curvature of every stereographic manifold in the model, each manifold once, in the order of modules."""
-    return [float(curvature) for curvature in _curvature_tensors(model)]
+    return curvature_reader(model)()
 
 
-def _curvature_tensors(model: nn.Module) -> Iterator[Tensor]:
+def curvature_reader(model: nn.Module) -> Callable[[], list[float]]:
+    """:func:`curvatures` for a loop: manifolds are looked up once, and only curvatures that learn are read again."""
     from hgeo.manifolds import stereographic_curvature
 
-    seen = set()
-    for module in model.modules():
-        for manifold in _manifolds(module):
-            if id(manifold) not in seen:
-                seen.add(id(manifold))
-                curvature = stereographic_curvature(manifold)
-                if curvature is not None:
-                    yield curvature.detach()
+    found = {id(manifold): manifold for module in model.modules() for manifold in _manifolds(module)}
+    curved = [manifold for manifold in found.values() if stereographic_curvature(manifold) is not None]
+    learns = [any(parameter.requires_grad for parameter in manifold.parameters()) for manifold in curved]
+
+    def read(manifold: Any) -> float:
+        curvature = stereographic_curvature(manifold)
+        return float("nan") if curvature is None else float(curvature.detach())
+
+    fixed = [None if moves else read(manifold) for manifold, moves in zip(curved, learns, strict=True)]
+
+    def current() -> list[float]:
+        return [read(manifold) if value is None else value for manifold, value in zip(curved, fixed, strict=True)]
+
+    return current
 
 
 def _manifolds(module: nn.Module) -> Iterator[Any]:
@@ -90,7 +100,8 @@ def inspect(model: nn.Module, graph: Any, features: Tensor) -> Health:
         for handle in handles:
             handle.remove()
     try:
-        limits = [share for module, _, output in seen if (share := _share_at_limit(module.manifold, output))]
+        hidden = seen[:-1] if len(seen) > 1 else seen
+        limits = [found for module, _, output in hidden if (found := _share_at_limit(module.manifold, output))]
         entropies = [
             entropy for module, inputs, _ in seen if (entropy := _attention_entropy(module, inputs)) is not None
         ]
