@@ -1,0 +1,40 @@
+"""Layers over any manifold, one a file."""
+
+from hgeo.nn.activation import Activation
+from hgeo.nn.batchnorm import BatchNorm
+from hgeo.nn.centroidclassifier import CentroidClassifier
+from hgeo.nn.distancedecoder import DistanceDecoder
+from hgeo.nn.dropout import Dropout
+from hgeo.nn.embedding import Embedding
+from hgeo.nn.fermidirac import FermiDiracDecoder
+from hgeo.nn.frommanifold import FromManifold
+from hgeo.nn.gcnconv import GCNConv
+from hgeo.nn.hatconv import Attention, HATConv
+from hgeo.nn.linear import Linear
+from hgeo.nn.midpoint import Midpoint
+from hgeo.nn.mlr import MLR
+from hgeo.nn.pool import Pool
+from hgeo.nn.sequential import Sequential
+from hgeo.nn.tomanifold import ToManifold
+from hgeo.nn.transfer import Transfer
+
+__all__ = [
+    "MLR",
+    "Activation",
+    "Attention",
+    "BatchNorm",
+    "CentroidClassifier",
+    "DistanceDecoder",
+    "Dropout",
+    "Embedding",
+    "FermiDiracDecoder",
+    "FromManifold",
+    "GCNConv",
+    "HATConv",
+    "Linear",
+    "Midpoint",
+    "Pool",
+    "Sequential",
+    "ToManifold",
+    "Transfer",
+]

@@ -1,0 +1,339 @@
+r"""What layers ask of a manifold beyond its origin frame: translations, midpoints, hyperplanes, bounds.
+
+    project(manifold, x)               x brought back onto the manifold, within the radius its dtype can tell apart
+    translate(manifold, p, x)          T_p(x), the isometry that carries the origin to p along their geodesic; p ⊕ x
+    translate_back(manifold, p, x)     T_p⁻¹(x); ⊖p ⊕ x
+    lift(manifold, x), lower(…, s)     points -> vectors whose weighted sums are lowered to gyromidpoints
+    plane_distance(manifold, x, p, a)  signed distance to the hyperplane through p orthogonal to the transported a
+
+One class a kind of manifold, found by the manifold's class as in :mod:`hgeo.manifolds`. A kind not listed is served by
+its own ``expmap``, ``logmap`` and ``transp``, and has no midpoint and no hyperplanes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo import manifolds
+from hgeo import math as hm
+from hgeo._geoopt import geoopt
+
+__all__ = [
+    "lift",
+    "lower",
+    "plane_distance",
+    "project",
+    "translate",
+    "translate_back",
+]
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y).sum(-1, keepdim=True)
+
+
+def _unit(a: Tensor) -> Tensor:
+    """a/|a|, and 0 for a = 0."""
+    squared = _dot(a, a)
+    return a * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
+
+
+class Geometry:
+    """Any manifold with expmap, logmap and transp."""
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return manifold.projx(x)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        p, x = torch.broadcast_tensors(p, x)
+        origin = self._origin(manifold, x)
+        return manifold.expmap(p, manifold.transp(origin, p, manifold.logmap(origin, x)))
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        p, x = torch.broadcast_tensors(p, x)
+        origin = self._origin(manifold, x)
+        return manifold.expmap(origin, manifold.transp(p, origin, manifold.logmap(p, x)))
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        raise self._missing(manifold, "a gyromidpoint", "use how='tangent' or how='frechet'")
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        raise self._missing(manifold, "a gyromidpoint", "use how='tangent' or how='frechet'")
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        raise self._missing(manifold, "a gyromidpoint", "use how='tangent' or how='frechet'")
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        raise self._missing(manifold, "hyperplanes", "use CentroidClassifier, or FromManifold and torch.nn.Linear")
+
+    @staticmethod
+    def _origin(manifold: Any, like: Tensor) -> Tensor:
+        zero = like.new_zeros(manifolds.intrinsic_dim(manifold, like.shape[-1]))
+        return manifolds.exp0(manifold, zero).expand_as(like)
+
+    @staticmethod
+    def _missing(manifold: Any, what: str, instead: str) -> TypeError:
+        return TypeError(
+            f"{what} known to hgeo.nn: the stereographic family, Lorentz, Sphere, Euclidean, Scaled and products of "
+            f"these; got {type(manifold).__name__}; {instead}"
+        )
+
+
+class _Stereographic(Geometry):
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return hm.project(x, k=manifold.k)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return hm.project(hm.mobius_add(p, x, k=manifold.k), k=manifold.k)
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return hm.project(hm.mobius_add(-p, x, k=manifold.k), k=manifold.k)
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return n + 1
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        lam = hm.lambda_x(x, k=manifold.k, keepdim=True)
+        return torch.cat([lam * x, lam - 1], dim=-1)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        return hm.project(hm.centroid(s[..., :-1], s[..., -1:], k=manifold.k), k=manifold.k)
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        return hm.dist2plane(x, p, a, k=manifold.k, signed=True)
+
+
+class _Euclidean(Geometry):
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return x
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return p + x
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return x - p
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return n + 1
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        return torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        total = s[..., -1:]
+        return s[..., :-1] / torch.where(total == 0, 1.0, total)
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        return _dot(x - p, _unit(a)).squeeze(-1)
+
+
+class _Lorentz(Geometry):
+    """The hyperboloid. Of a point only the spatial part X' is computed: it determines the time X₀ = √(1/c + |X'|²)."""
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return self._point(manifold, x[..., 1:])
+
+    def _point(self, manifold: Any, spatial: Tensor) -> Tensor:
+        c = manifolds.lorentz_curvature(manifold).to(spatial.dtype)
+        # The radius that the ball's margin allows: √c|X'| = 2ρ/(1-ρ²) at ρ = √c|x|.
+        rho = 1 - hm.boundary_margin(spatial.dtype)
+        limit = 2 * rho / ((1 - rho) * (1 + rho))
+        squared = c * _dot(spatial, spatial)
+        outside = squared > limit * limit
+        spatial = torch.where(outside, spatial * (limit * torch.rsqrt(torch.where(outside, squared, 1.0))), spatial)
+        return torch.cat([torch.sqrt(1 / c + _dot(spatial, spatial)), spatial], dim=-1)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return self._point(manifold, self._translated(manifold, p[..., 1:], p[..., :1], x))
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return self._point(manifold, self._translated(manifold, -p[..., 1:], p[..., :1], x))
+
+    @staticmethod
+    def _translated(manifold: Any, p_spatial: Tensor, p_time: Tensor, x: Tensor) -> Tensor:
+        """The spatial part of P ⊕ X, in the form of Möbius addition that does not cancel.
+
+        With h = 1 + √c X₀ the ball point is X'/h and 1 - c|X'/h|² = 2/h, so that a sum s of ball points gives
+        h_x (s + c|s|² P'/2).
+        """
+        c = manifolds.lorentz_curvature(manifold).to(x.dtype)
+        root = torch.sqrt(c)
+        height = 1 + root * x[..., :1]
+        s = p_spatial / (1 + root * p_time) + x[..., 1:] / height
+        return height * (s + c * _dot(s, s) * p_spatial / 2)
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return n
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        return x
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        c = manifolds.lorentz_curvature(manifold).to(s.dtype)
+        time, spatial = s[..., :1], s[..., 1:]
+        squared = time * time
+        # Far out the difference is rounding noise of the size of eps·X₀²: no smaller length can be believed.
+        length = torch.maximum(squared - _dot(spatial, spatial), torch.finfo(s.dtype).eps * squared)
+        return self._point(manifold, spatial * torch.rsqrt(c * torch.where(squared == 0, 1.0, length)))
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        c = manifolds.lorentz_curvature(manifold).to(x.dtype)
+        sine = _dot(self._translated(manifold, -p[..., 1:], p[..., :1], x), _unit(a))
+        return (sine * hm.arsin_ratio(-c * sine * sine)).squeeze(-1)
+
+
+class _Sphere(Geometry):
+    """The embedded unit sphere, seen from its first axis. T_p is the rotation in the plane of the axis and p."""
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        squared = _dot(x, x)
+        nothing = squared == 0
+        pole = torch.zeros_like(x)
+        pole[..., 0] = 1.0
+        return torch.where(nothing, pole, x * torch.rsqrt(torch.where(nothing, 1.0, squared)))
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return self.project(manifold, self._rotated(p[..., :1], p[..., 1:], x))
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return self.project(manifold, self._rotated(p[..., :1], -p[..., 1:], x))
+
+    @staticmethod
+    def _rotated(p_pole: Tensor, p_rest: Tensor, x: Tensor) -> Tensor:
+        pole, rest = x[..., :1], x[..., 1:]
+        # Near the opposite pole 1 + p₀ cancels; it equals |p'|²/(1 - p₀). At that pole itself every geodesic is as good
+        # as another, and p' = 0 leaves x' alone.
+        below = p_pole < 0
+        height = torch.where(below, _dot(p_rest, p_rest) / torch.where(below, 1 - p_pole, 1.0), 1 + p_pole)
+        along = _dot(p_rest, rest)
+        turned = rest + p_rest * (pole - along / torch.where(height == 0, 1.0, height))
+        return torch.cat([p_pole * pole - along, turned], dim=-1)
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return n
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        return x
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        return self.project(manifold, s)
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        moved = self._rotated(p[..., :1], -p[..., 1:], x)
+        normal = _unit(a)
+        sine = _dot(moved[..., 1:], normal)
+        within = torch.cat([moved[..., :1], moved[..., 1:] - sine * normal], dim=-1)
+        # atan2, not arcsine: right up to the pole of the hyperplane.
+        return torch.atan2(sine, hm.safe_sqrt(_dot(within, within))).squeeze(-1)
+
+
+class _Scaled(Geometry):
+    """The base's points with distances times ``scale``."""
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return project(manifold.base, x)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return translate(manifold.base, p, x)
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return translate_back(manifold.base, p, x)
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return geometry_of(manifold.base).lifted_dim(manifold.base, n)
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        return lift(manifold.base, x)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        return lower(manifold.base, s)
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        return plane_distance(manifold.base, x, p, a) * manifold.scale.to(x.dtype)
+
+
+class _Product(Geometry):
+    """Factor by factor."""
+
+    @staticmethod
+    def _pieces(manifold: Any, x: Tensor) -> list[tuple[Any, Tensor]]:
+        return manifolds.frame_of(manifold).pieces(manifold, x)  # type: ignore[attr-defined]
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return torch.cat([project(m, part) for m, part in self._pieces(manifold, x)], dim=-1)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        pairs = zip(self._pieces(manifold, p), self._pieces(manifold, x), strict=True)
+        return torch.cat([translate(m, a, b) for (m, a), (_, b) in pairs], dim=-1)
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        pairs = zip(self._pieces(manifold, p), self._pieces(manifold, x), strict=True)
+        return torch.cat([translate_back(m, a, b) for (m, a), (_, b) in pairs], dim=-1)
+
+    def _lifted_dims(self, manifold: Any) -> list[int]:
+        sizes = [part.stop - part.start for part in manifold.slices]
+        return [geometry_of(m).lifted_dim(m, n) for m, n in zip(manifold.manifolds, sizes, strict=True)]
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return sum(self._lifted_dims(manifold))
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        return torch.cat([lift(m, part) for m, part in self._pieces(manifold, x)], dim=-1)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        parts = s.split(self._lifted_dims(manifold), dim=-1)
+        return torch.cat([lower(m, part) for m, part in zip(manifold.manifolds, parts, strict=True)], dim=-1)
+
+
+_GEOMETRIES: dict[type, Geometry] = {
+    geoopt.Stereographic: _Stereographic(),
+    geoopt.Euclidean: _Euclidean(),
+    geoopt.Lorentz: _Lorentz(),
+    geoopt.Sphere: _Sphere(),
+    geoopt.Scaled: _Scaled(),
+    geoopt.ProductManifold: _Product(),
+}
+_GENERAL = Geometry()
+
+
+def geometry_of(manifold: Any) -> Geometry:
+    for cls in type(manifold).__mro__:
+        if cls in _GEOMETRIES:
+            return _GEOMETRIES[cls]
+    return _GENERAL
+
+
+def project(manifold: Any, x: Tensor) -> Tensor:
+    """x brought back onto the manifold, within the radius that its dtype can tell apart."""
+    return geometry_of(manifold).project(manifold, x)
+
+
+def translate(manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    """T_p(x): the isometry that carries the origin to p along their geodesic, applied to x.
+
+    p ⊕ x on the stereographic family; everywhere exp_p of log_0(x) transported from the origin to p.
+    """
+    return geometry_of(manifold).translate(manifold, p, x)
+
+
+def translate_back(manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    """The inverse of :func:`translate` in x: log0 of it is log_p(x) transported to the origin."""
+    return geometry_of(manifold).translate_back(manifold, p, x)
+
+
+def lift(manifold: Any, x: Tensor) -> Tensor:
+    """Vectors whose weighted sums :func:`lower` turns into gyromidpoints."""
+    return geometry_of(manifold).lift(manifold, x)
+
+
+def lower(manifold: Any, s: Tensor) -> Tensor:
+    """The gyromidpoint of a weighted sum of lifted points. A sum of nothing gives the origin."""
+    return geometry_of(manifold).lower(manifold, s)
+
+
+def plane_distance(manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    """Signed distance of x to the hyperplane through p orthogonal to a, a vector in the origin's frame carried to p."""
+    return geometry_of(manifold).plane_distance(manifold, x, p, a)

@@ -1,0 +1,125 @@
+"""What every layer has: where its input and output live, a check of what it is given, a line that shows both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from hgeo import manifolds
+from hgeo._geoopt import geoopt
+
+__all__ = ["Layer", "carry_factor", "choice", "coordinates", "describe", "point_parameter", "positive"]
+
+
+class Layer(nn.Module):
+    """A module that names ``in_manifold`` and ``manifold``, and the intrinsic dimensions ``in_dim`` and ``out_dim``.
+
+    A manifold of None means plain vectors, a dimension of None any (the output then has that of the input).
+    """
+
+    in_dim: int | None
+    out_dim: int | None
+
+    def __init__(self, in_manifold: Any, manifold: Any, in_dim: int | None = None, out_dim: int | None = None) -> None:
+        super().__init__()
+        for name, value in (("in_manifold", in_manifold), ("manifold", manifold)):
+            if value is not None and not isinstance(value, geoopt.Manifold):
+                raise TypeError(
+                    f"{type(self).__name__}: {name} must be a geoopt manifold, got {type(value).__name__}: {value!r}"
+                    + ("; hgeo.space(text) makes one of a space string" if isinstance(value, str) else "")
+                )
+        for name, size in (("in_dim", in_dim), ("out_dim", out_dim)):
+            if size is not None:
+                positive(type(self).__name__, name, size)
+        self.in_manifold, self.manifold = in_manifold, manifold
+        self.in_dim, self.out_dim = in_dim, out_dim
+        # How many numbers a row of the input has; a manifold without that dimension says so here.
+        self._numbers = None if in_dim is None else in_dim if in_manifold is None else _ambient(in_manifold, in_dim)
+        if out_dim is not None and manifold is not None:
+            _ambient(manifold, out_dim)
+
+    def check(self, x: Tensor, like: Tensor | None = None) -> None:
+        """Refuse an input whose kind, size, device or dtype does not fit; values are not looked at."""
+        name = type(self).__name__
+        if not isinstance(x, Tensor):
+            raise TypeError(f"{name}: expected a tensor, got {type(x).__name__}")
+        if not x.dtype.is_floating_point:
+            raise TypeError(f"{name}: points and vectors are floating-point, got {x.dtype}; convert with .float()")
+        if x.dim() == 0 or (self._numbers is not None and x.shape[-1] != self._numbers):
+            expected = f"(..., {self._numbers})" if self._numbers is not None else "(..., numbers of a point)"
+            raise ValueError(
+                f"{name}: expected {describe(self.in_manifold, self.in_dim)} of shape {expected}, "
+                f"got shape {tuple(x.shape)}"
+            )
+        if like is not None and x.device != like.device:
+            raise ValueError(f"{name}: the input is on {x.device}, the layer on {like.device}; move one with .to()")
+        if like is not None and x.dtype != like.dtype and not torch.is_autocast_enabled(x.device.type):
+            raise TypeError(
+                f"{name}: the input is {x.dtype}, the layer {like.dtype}; convert one, for example layer.to(x.dtype)"
+            )
+
+    def extra_repr(self) -> str:
+        """Where it leads from and to."""
+        return f"{describe(self.in_manifold, self.in_dim)} → {describe(self.manifold, self.out_dim)}"
+
+
+def _ambient(manifold: Any, dim: int) -> int:
+    return manifolds.ambient_dim(manifold, dim)
+
+
+def positive(layer: str, name: str, value: Any) -> None:
+    """Refuse what is not a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ValueError(f"{layer}: {name} must be a whole number of at least 1, got {value!r}")
+
+
+def choice(layer: str, name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Refuse what is not one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{layer}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def coordinates(manifold: Any, x: Tensor) -> Tensor:
+    """Tangent coordinates at the origin: log0 of points; plain vectors (manifold None) are coordinates already."""
+    return x if manifold is None else manifolds.log0(manifold, x)
+
+
+def carry_factor(source: Any, target: Any) -> float:
+    """What coordinates are multiplied by to keep their Riemannian length from one origin frame to another."""
+    if source is None or target is None:
+        return 1.0
+    return manifolds.frame_scale(source) / manifolds.frame_scale(target)
+
+
+def point_parameter(manifold: Any, dim: int, *batch: int) -> Any:
+    """A ``geoopt.ManifoldParameter`` of points at the origin, shape (*batch, numbers of a point)."""
+    origin = manifolds.exp0(manifold, torch.zeros(*batch, dim)).detach()
+    return geoopt.ManifoldParameter(origin, manifold=manifold)
+
+
+def describe(manifold: Any, dim: int | None = None) -> str:
+    """A space in the notation of space strings, such as ``ball:16,c=0.5,learn``; ``R:8`` for plain vectors."""
+    size = "" if dim is None else f":{dim}"
+    if manifold is None:
+        return f"R{size}"
+    if isinstance(manifold, geoopt.ProductManifold):
+        parts = []
+        for factor, part in zip(manifold.manifolds, manifold.slices, strict=True):
+            parts.append(describe(factor, manifolds.intrinsic_dim(factor, part.stop - part.start)))
+        return " x ".join(f"({part})" if " x " in part else part for part in parts)
+    if isinstance(manifold, geoopt.Scaled):
+        return f"{float(manifold.scale.detach()):.4g}·({describe(manifold.base, dim)})"
+    if isinstance(manifold, geoopt.PoincareBall):
+        name, symbol, value = "ball", "c", -manifold.k
+    elif isinstance(manifold, geoopt.SphereProjection):
+        name, symbol, value = "sproj", "k", manifold.k
+    elif isinstance(manifold, geoopt.Stereographic):
+        name, symbol, value = "stereo", "k", manifold.k
+    elif isinstance(manifold, geoopt.Lorentz):
+        name, symbol, value = "lorentz", "c", manifolds.lorentz_curvature(manifold)
+    else:
+        return {geoopt.Sphere: "sphere", geoopt.Euclidean: "euclidean"}.get(type(manifold), str(manifold)) + size
+    learn = ",learn" if any(parameter.requires_grad for parameter in manifold.parameters()) else ""
+    return f"{name}{size},{symbol}={float(value.detach()):.4g}{learn}"

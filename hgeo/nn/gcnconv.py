@@ -1,0 +1,147 @@
+"""Graph convolution on curved spaces."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from hgeo import manifolds
+from hgeo.graph import Graph, weighted_sum
+from hgeo.nn import _geometry
+from hgeo.nn._inputs import check_features, linear, read_graph
+from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, point_parameter
+
+__all__ = ["GCNConv"]
+
+
+class GCNConv(Layer):
+    r"""Graph convolution, on any manifold with an origin frame.
+
+    With N_i the in-neighbours of i and i itself, and :math:`a_{ij}` = ``norm`` of the edge j → i,
+
+    .. math::
+        h_j &= (W \otimes x_j) \oplus b && \text{transform} \\
+        m_i &= \exp_0\Big(\sum_{j \in N_i} a_{ij} \log_0 h_j\Big) && \text{aggregate="tangent"} \\
+        m_i &= \tfrac12 \otimes \frac{\sum_j a_{ij} \lambda_j h_j}{\sum_j a_{ij} (\lambda_j - 1)}
+            && \text{"midpoint": the gyromidpoint, a weighted mean} \\
+        m_i &= \Big(\sum_j a_{ij}\Big) \otimes \text{that} && \text{"gyrosum": of the size of a weighted sum} \\
+        y_i &= \exp_0(\sigma(\log_0 m_i)) && \text{activate}
+
+    "tangent" with a point bias is the hyperbolic GCN of Chami et al. (HGCN, 2019; its aggregation at the origin),
+    without a bias the hyperbolic GNN of Liu et al. (HGNN, 2019), "gyrosum" the constant-curvature GCN of Bachmann et
+    al. (κ-GCN, 2020).
+
+    Args:
+        in_dim, out_dim: intrinsic dimensions.
+        manifold: where the output lies.
+        in_manifold: where the input lies; None: raw features, read as tangent coordinates at the origin.
+        aggregate: "tangent", "midpoint" or "gyrosum".
+        norm: a_ij: "sym", 1/√(deg_i deg_j); "mean", 1/deg_i; "sum", 1. Degrees are in-degree of i and
+            out-degree of j, self-loops counted.
+        activation: σ, a function of tangent coordinates, or None.
+        bias: "none" or "point" (a ``geoopt.ManifoldParameter``).
+        backend: a name of :func:`hgeo.graph.backends`, or "auto".
+
+    Shapes:
+        - graph: whatever :func:`hgeo.graph.as_graph` reads; self-loops are added where they are missing
+        - x: (num_src, ambient dimension of ``in_dim``); raw features may be sparse
+        - output: (num_dst, ambient dimension of ``out_dim``)
+
+    Initialised as :class:`Linear`, the bias at the origin.
+
+    As c → 0: σ(Σ_j a_ij (W x_j + b)), and for "midpoint" the weighted mean, σ(Σ_j a_ij (W x_j + b) / Σ_j a_ij).
+
+    >>> import torch, hgeo
+    >>> conv = hgeo.nn.GCNConv(8, 4, hgeo.PoincareBall())
+    >>> conv(torch.tensor([[0, 1, 2], [1, 2, 0]]), torch.randn(3, 8)).shape
+    torch.Size([3, 4])
+    """
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        manifold: Any,
+        *,
+        in_manifold: Any = None,
+        aggregate: Literal["tangent", "midpoint", "gyrosum"] = "tangent",
+        norm: Literal["sym", "mean", "sum"] = "sym",
+        activation: Callable[[Tensor], Tensor] | None = torch.relu,
+        bias: Literal["none", "point"] = "point",
+        backend: str = "auto",
+    ) -> None:
+        super().__init__(in_manifold, manifold, in_dim, out_dim)
+        choice("GCNConv", "aggregate", aggregate, ("tangent", "midpoint", "gyrosum"))
+        choice("GCNConv", "norm", norm, ("sym", "mean", "sum"))
+        choice("GCNConv", "bias", bias, ("none", "point"))
+        self.aggregate, self.norm, self.activation, self.backend = aggregate, norm, activation, backend
+        self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
+        self.bias = point_parameter(manifold, out_dim) if bias == "point" else None
+        if aggregate != "tangent":  # a manifold without gyromidpoints says so now
+            _geometry.lift(manifold, manifolds.exp0(manifold, torch.zeros(out_dim)))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """torch's weights for a Linear; the bias at the origin."""
+        assert self.out_dim is not None
+        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        if self.bias is not None:
+            with torch.no_grad():
+                self.bias.copy_(manifolds.exp0(self.manifold, self.weight.new_zeros(self.out_dim)))
+
+    def forward(self, graph: Any, x: Tensor) -> Tensor:
+        """Points of ``manifold`` for the destinations of ``graph``."""
+        given = read_graph(graph, x)
+        assert self._numbers is not None
+        check_features(self, x, self._numbers, self.weight)
+        looped = given.with_self_loops()
+        weights = self._edge_weights(looped)
+        u = self._transform(x)
+        if self.aggregate == "tangent":
+            mean = weighted_sum(looped, weights, u.unsqueeze(1), backend=self.backend).squeeze(1)
+            return manifolds.exp0(self.manifold, self._activate(mean))
+        lifted = _geometry.lift(self.manifold, manifolds.exp0(self.manifold, u))
+        sums = weighted_sum(looped, weights, lifted.unsqueeze(1), backend=self.backend).squeeze(1)
+        middle = _geometry.lower(self.manifold, sums)
+        if self.aggregate == "midpoint" and self.activation is None:
+            return middle
+        mean = manifolds.log0(self.manifold, middle)
+        if self.aggregate == "gyrosum":
+            mean = mean * weights.new_zeros(looped.num_dst, 1).index_add(0, looped.row, weights)
+        return manifolds.exp0(self.manifold, self._activate(mean))
+
+    def _transform(self, x: Tensor) -> Tensor:
+        """Tangent coordinates of (W ⊗ x) ⊕ b."""
+        v = coordinates(self.in_manifold, x)
+        factor = carry_factor(self.in_manifold, self.manifold)
+        # Autocast may multiply in a lower precision; the geometry goes on in that of the weights.
+        u = linear(v if factor == 1 else v * factor, self.weight).to(self.weight.dtype)
+        if self.bias is None:
+            return u
+        h = manifolds.exp0(self.manifold, u)
+        moved = _geometry.translate(self.manifold, h, _geometry.project(self.manifold, self.bias))
+        return manifolds.log0(self.manifold, moved)
+
+    def _edge_weights(self, graph: Graph) -> Tensor:
+        """(E, 1) numbers a_ij in the graph's edge order."""
+        weights = self.weight.new_ones(graph.num_edges)
+        if self.norm != "sum":
+            inside = graph.in_degrees.clamp(min=1).to(weights.dtype)
+            if self.norm == "mean":
+                weights = 1 / inside[graph.row]
+            else:
+                outside = graph.out_degrees.clamp(min=1).to(weights.dtype)
+                weights = torch.rsqrt(inside[graph.row] * outside[graph.col])
+        if graph.padding is not None:
+            weights = torch.where(graph.padding, 0.0, weights)
+        return weights.unsqueeze(-1)
+
+    def _activate(self, v: Tensor) -> Tensor:
+        return v if self.activation is None else self.activation(v)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, aggregate={self.aggregate!r}, norm={self.norm!r}"
