@@ -11,6 +11,7 @@ manifold of vectors is served through its own ``origin``, ``proju``, ``expmap`` 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -176,7 +177,14 @@ class _OneMoreNumber(Frame):
 
 class _LorentzFrame(_OneMoreNumber):
     def exp0(self, manifold: Any, v: Tensor) -> Tensor:
-        return hm.lorentz_expmap0(v, c=lorentz_curvature(manifold))
+        c = lorentz_curvature(manifold).to(v.dtype)
+        # The radius at which the ball's points are stopped: beyond it a dtype cannot tell points apart, and soon sinh
+        # is infinite.
+        limit = 2 * math.atanh(1 - hm.boundary_margin(v.dtype))
+        squared = c * (v * v).sum(-1, keepdim=True)
+        outside = squared > limit * limit
+        factor = limit * torch.rsqrt(torch.where(outside, squared, 1.0))
+        return hm.lorentz_expmap0(torch.where(outside, v * factor, v), c=c)
 
     def log0(self, manifold: Any, x: Tensor) -> Tensor:
         return hm.lorentz_logmap0(x, c=lorentz_curvature(manifold))
