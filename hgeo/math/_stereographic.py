@@ -27,6 +27,7 @@ __all__ = [
     "antipode",
     "arsin_k",
     "artan_k",
+    "centroid",
     "cos_k",
     "dist",
     "dist0",
@@ -467,8 +468,13 @@ def antipode(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
 # --- midpoints --------------------------------------------------------------------------------------------------------
 
 
-def _centroid(spatial: Tensor, height: Tensor, k: Curvature, dim: int) -> Tensor:
-    """Stereographic image of the normalised sum (height, spatial) of weighted points of the hyperboloid or sphere."""
+@geometry
+def centroid(spatial: Tensor, height: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Stereographic image of the normalised sum of weighted points of the hyperboloid or sphere.
+
+    From sums that anything may have made, ``spatial`` = Σ w λ x and ``height`` = Σ w (λ - 1), the latter with size 1
+    along ``dim``. It is the last step of :func:`weighted_midpoint`; sums of 0 give the origin.
+    """
     squared = k * _dot(spatial, spatial, dim)
     length = safe_sqrt((height * height + squared).clamp(min=0.0))
     # Below the equator of a sphere length + height cancels; there it equals k|V|²/(length - height).
@@ -505,7 +511,7 @@ def weighted_midpoint(
         axes = [axis % xs.dim() for axis in ([reducedim] if isinstance(reducedim, int) else reducedim)]
     spatial = (w * lam * xs).sum(axes, keepdim=True) if axes else w * lam * xs
     height = (w * (lam - 1)).sum(axes, keepdim=True) if axes else w * (lam - 1)
-    middle = _centroid(spatial, height, k, dim)
+    middle = centroid(spatial, height, k=k, dim=dim)
     if lincomb:
         total = w.sum(axes, keepdim=True) if axes else w
         middle = mobius_scalar_mul(total, middle, k=k, dim=dim)
@@ -522,4 +528,4 @@ def segment_midpoint(x: Tensor, weights: Tensor, index: Tensor, num_segments: in
     shape = (num_segments, *x.shape[1:])
     spatial = x.new_zeros(shape).index_add(0, index, (w * lam * x).expand_as(x))
     height = x.new_zeros((*shape[:-1], 1)).index_add(0, index, (w * (lam - 1)).expand((*x.shape[:-1], 1)))
-    return _centroid(spatial, height, k, -1)
+    return centroid(spatial, height, k=k)
