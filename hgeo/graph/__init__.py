@@ -11,6 +11,7 @@ from hgeo.graph._attention import distance_attention, edge_distance, edge_softma
 from hgeo.graph._backends import Backend, backends
 from hgeo.graph._convert import as_graph
 from hgeo.graph._graph import CSC, Graph
+from hgeo.graph._gyro import midpoint, mobius_sum
 
 __all__ = [
     "CSC",
@@ -21,6 +22,8 @@ __all__ = [
     "distance_attention",
     "edge_distance",
     "edge_softmax",
+    "midpoint",
+    "mobius_sum",
     "self_distance_as_mean",
     "weighted_sum",
 ]

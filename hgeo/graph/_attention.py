@@ -143,7 +143,7 @@ def distance_attention(
             u,
             k=k,
             beta=beta,
-            score_scale=scale,
+            score_scale=u.new_ones(u.shape[1]) if scale is None else scale,
             edge_bias=edge_bias,
             edge_factor=edge_factor,
             value_scale=value_scale,

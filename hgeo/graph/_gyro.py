@@ -1,0 +1,123 @@
+r"""Aggregation of points by gyrovector operations: the sequential Möbius sum, and the gyromidpoint.
+
+The Möbius sum is vectorised over destinations: step t adds the t-th message of every destination that has one.
+Destinations are sorted by degree, so the active ones are always the first, and there are as many steps as the largest
+degree, not as many as there are edges.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo import math as hm
+from hgeo.graph._attention import weighted_sum
+from hgeo.graph._graph import Graph, values_unknown
+
+__all__ = ["midpoint", "mobius_sum"]
+
+
+def midpoint(graph: Graph, weights: Tensor, u: Tensor, *, k: Tensor, backend: str = "auto") -> Tensor:
+    r"""(num_dst, H, d) gyromidpoints, with h = exp0(u):
+
+    .. math:: m = \tfrac12 \otimes \frac{\sum_e w_e \lambda_j h_j}{\sum_e w_e (\lambda_j - 1)}
+
+    A destination without edges, or without weight, gets the origin. Arguments as for :func:`mobius_sum`.
+    """
+    column = k.unsqueeze(-1)
+    h = hm.project(hm.expmap0(u, k=column), k=column)
+    lam = hm.lambda_x(h, k=column, keepdim=True)
+    sums = weighted_sum(graph, weights, torch.cat([lam * h, lam - 1], dim=-1), backend=backend)
+    return hm.project(hm.centroid(sums[..., :-1], sums[..., -1:], k=column), k=column)
+
+
+def mobius_sum(graph: Graph, weights: Tensor, u: Tensor, *, k: Tensor) -> Tensor:
+    r"""(num_dst, H, d) points :math:`((v_1 \oplus v_2) \oplus v_3) \oplus \cdots`, where :math:`v_e = w_e \otimes h_j`.
+
+    The messages of a destination are taken in the order of their source ids (parallel edges: in the caller's order).
+    Möbius addition is neither commutative nor associative, so the order matters. A destination without edges gets the
+    origin.
+
+    Args:
+        graph: the graph.
+        weights: (E, H) numbers w, in the graph's edge order.
+        u: (num_src, H, d) tangent coordinates at the origin, h = exp0(u).
+        k: (H,) signed curvature.
+    """
+    if values_unknown(graph.row):  # the number of steps depends on the degrees, which tracing does not know
+        return _traced(weights, u, k, graph.rowptr, graph.col)
+    if "mobius_schedule" not in graph.cache:
+        graph.cache["mobius_schedule"] = _schedule(graph.rowptr)
+    order, active = graph.cache["mobius_schedule"]
+    return _accumulate(weights, u, k, graph.rowptr, graph.col, order, active)
+
+
+def _schedule(rowptr: Tensor) -> tuple[Tensor, list[int]]:
+    """Destinations by falling degree, and how many of them are active at each step."""
+    degrees, order = torch.sort(rowptr.diff(), descending=True, stable=True)
+    steps = int(degrees[0]) if degrees.numel() else 0
+    ascending = degrees.flip(0)
+    finished = torch.searchsorted(ascending, torch.arange(steps, device=rowptr.device), right=True)
+    return order, (degrees.numel() - finished).tolist()
+
+
+def _accumulate(
+    weights: Tensor, u: Tensor, k: Tensor, rowptr: Tensor, col: Tensor, order: Tensor, active: list[int]
+) -> Tensor:
+    column = k.unsqueeze(-1)
+    start = rowptr[:-1][order]
+    total = u.new_zeros((order.shape[0], *u.shape[1:]))
+    finished: list[Tensor] = []
+    for step, count in enumerate(active):
+        if count < total.shape[0]:
+            finished.append(total[count:])
+            total = total[:count]
+        edge = start[:count] + step
+        message = hm.project(hm.expmap0(weights[edge].unsqueeze(-1) * u[col[edge]], k=column), k=column)
+        total = message if step == 0 else hm.project(hm.mobius_add(total, message, k=column), k=column)
+    by_degree = torch.cat([total, *reversed(finished)])
+    return torch.zeros_like(by_degree).index_copy(0, order, by_degree)
+
+
+@torch.library.custom_op("hgeo::mobius_sum", mutates_args=())
+def _traced(weights: Tensor, u: Tensor, k: Tensor, rowptr: Tensor, col: Tensor) -> Tensor:
+    return _accumulate(weights, u, k, rowptr, col, *_schedule(rowptr))
+
+
+@_traced.register_fake
+def _(weights: Tensor, u: Tensor, k: Tensor, rowptr: Tensor, col: Tensor) -> Tensor:
+    return u.new_empty(rowptr.shape[0] - 1, *u.shape[1:])
+
+
+@torch.library.custom_op("hgeo::mobius_sum_backward", mutates_args=())
+def _traced_backward(
+    grad: Tensor, weights: Tensor, u: Tensor, k: Tensor, rowptr: Tensor, col: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    order, active = _schedule(rowptr)
+
+    def accumulate(weights: Tensor, u: Tensor, k: Tensor) -> Tensor:
+        return _accumulate(weights, u, k, rowptr, col, order, active)
+
+    _, pull_back = torch.func.vjp(accumulate, weights, u, k)
+    weights_grad, u_grad, k_grad = pull_back(grad)
+    return weights_grad.contiguous(), u_grad.contiguous(), k_grad.contiguous()
+
+
+@_traced_backward.register_fake
+def _(
+    grad: Tensor, weights: Tensor, u: Tensor, k: Tensor, rowptr: Tensor, col: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    return weights.new_empty(weights.shape), u.new_empty(u.shape), k.new_empty(k.shape)
+
+
+def _setup(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    return (*_traced_backward(grad, *ctx.saved_tensors), None, None)
+
+
+_traced.register_autograd(_vjp, setup_context=_setup)

@@ -1,0 +1,129 @@
+"""What graph layers share: reading their two arguments, sparse features, a few questions to a manifold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from hgeo import manifolds
+from hgeo import math as hm
+from hgeo._geoopt import geoopt
+from hgeo.graph import Graph, as_graph
+
+__all__ = [
+    "check_features",
+    "constant_curvature",
+    "dropout",
+    "is_stereographic",
+    "linear",
+    "project",
+    "read_graph",
+    "translate",
+]
+
+
+def read_graph(graph: Any, x: Tensor) -> Graph:
+    """``graph`` in whatever format, checked against the rows and the device of ``x``."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"x must be a tensor of node features, got {type(x).__name__}; call layer(graph, x)")
+    if isinstance(graph, Tensor) and graph.layout == torch.strided:
+        read = as_graph(graph, num_nodes=x.shape[0] if x.dim() else None)
+    else:
+        read = as_graph(graph)
+    if x.dim() != 2 or x.shape[0] != read.num_src:
+        raise ValueError(
+            f"x must have a row for each of the {read.num_src} source nodes of the graph, got shape {tuple(x.shape)}"
+        )
+    if x.device != read.device:
+        raise ValueError(f"x is on {x.device}, the graph on {read.device}; move one of them, for example graph.to(...)")
+    return read
+
+
+def check_features(layer: torch.nn.Module, x: Tensor, numbers: int, weight: Tensor) -> None:
+    """Refuse features whose kind, size, dtype or device does not fit the layer."""
+    name = type(layer).__name__
+    if not x.is_floating_point():
+        raise TypeError(f"{name}: x is a {x.dtype} tensor; features are floating-point: convert it with x.float()")
+    if x.shape[1] != numbers:
+        raise ValueError(f"{name}: x must have {numbers} numbers a node, got shape {tuple(x.shape)}")
+    if x.device != weight.device:
+        raise ValueError(f"{name}: x is on {x.device}, the layer on {weight.device}; move both to one device")
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise TypeError(f"{name}: x is {x.dtype}, the layer {weight.dtype}; convert one, for example layer.to(x.dtype)")
+
+
+def dropout(x: Tensor, share: float) -> Tensor:
+    """Dropout that keeps sparse features sparse."""
+    if x.layout == torch.sparse_coo:
+        kept = F.dropout(x._values(), share)
+        return torch.sparse_coo_tensor(
+            x._indices(), kept, x.shape, is_coalesced=x.is_coalesced(), check_invariants=False
+        )
+    if x.layout == torch.sparse_csr:
+        kept = F.dropout(x.values(), share)
+        return torch.sparse_csr_tensor(x.crow_indices(), x.col_indices(), kept, x.shape, check_invariants=False)
+    return F.dropout(x, share)
+
+
+def linear(x: Tensor, weight: Tensor) -> Tensor:
+    """x Wᵀ for dense or sparse x, which is never made dense."""
+    return F.linear(x, weight) if x.layout == torch.strided else torch.sparse.mm(x, weight.t())
+
+
+def translate(manifold: Any, x: Tensor, point: Tensor) -> Tensor:
+    """x moved by ``point``: exp_x of log_0(point), transported from the origin to x.
+
+    That is x ⊕ point on the stereographic family. The hyperboloid and the embedded sphere are seen through their
+    stereographic models, where it has no removable singularities; a product is translated factor by factor.
+    """
+    k = manifolds.stereographic_curvature(manifold)
+    if k is not None:
+        return hm.project(hm.mobius_add(x, point.expand_as(x), k=k), k=k)
+    if isinstance(manifold, geoopt.Lorentz):
+        c = manifolds.lorentz_curvature(manifold)
+        ball_x, ball_point = hm.lorentz_to_ball(x, c=c), hm.lorentz_to_ball(point, c=c)
+        return hm.ball_to_lorentz(hm.project(hm.mobius_add(ball_x, ball_point.expand_as(ball_x), k=-c), k=-c), c=c)
+    if isinstance(manifold, geoopt.Sphere):
+        flat_x, flat_point = hm.sphere_to_stereo(x, k=1.0), hm.sphere_to_stereo(point, k=1.0)
+        return hm.stereo_to_sphere(hm.mobius_add(flat_x, flat_point.expand_as(flat_x), k=1.0), k=1.0)
+    if isinstance(manifold, manifolds.Product):
+        pairs = zip(manifold.factors(x), manifold.factors(point), strict=True)
+        return torch.cat([translate(factor, part, shift) for (factor, part), (_, shift) in pairs], dim=-1)
+    if isinstance(manifold, geoopt.Euclidean):
+        return x + point
+    origin = manifolds.exp0(manifold, x.new_zeros(manifolds.intrinsic_dim(manifold, x.shape[-1]))).expand_as(x)
+    shift = manifold.logmap(origin, point.expand_as(x))
+    return manifold.expmap(x, manifold.transp(origin, x, shift))
+
+
+def is_stereographic(manifold: Any) -> bool:
+    """Whether points have ball coordinates and Möbius operations: the stereographic family, and products of it."""
+    if isinstance(manifold, geoopt.ProductManifold):
+        return all(is_stereographic(factor) for factor in manifold.manifolds)
+    return manifolds.stereographic_curvature(manifold) is not None
+
+
+def constant_curvature(manifold: Any) -> Tensor | None:
+    """The sectional curvature, a scalar tensor, of the stereographic family, Euclidean space and the hyperboloid.
+
+    With s = frame_scale/2, such a space is isometric to the stereographic model of that curvature by
+    exp0(v) ↦ exp0(s v). None for any other manifold.
+    """
+    k = manifolds.stereographic_curvature(manifold)
+    if k is not None:
+        return k
+    if isinstance(manifold, geoopt.Lorentz):
+        return -torch.as_tensor(manifolds.lorentz_curvature(manifold))
+    if isinstance(manifold, geoopt.Euclidean):
+        return torch.zeros(())
+    return None
+
+
+def project(manifold: Any, x: Tensor) -> Tensor:
+    """Points in ball coordinates that an operation on coordinates may have moved out, brought back inside."""
+    if isinstance(manifold, manifolds.Product):
+        return torch.cat([project(factor, part) for factor, part in manifold.factors(x)], dim=-1)
+    return hm.project(x, k=manifold.k)
