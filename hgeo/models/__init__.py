@@ -9,5 +9,33 @@ from hgeo.models._build import build
 from hgeo.models._config import GRAPH_METHODS, Config, defaults
 from hgeo.models._euclidean import GAT, GCN, HNN, MLP
 from hgeo.models._hat import HAT, HGCN, KappaGCN
+from hgeo.models._shallow import (
+    LINE,
+    SHALLOW_METHODS,
+    DeepWalk,
+    Node2vec,
+    PoincareEmbedding,
+    ShallowEmbedding,
+    shallow,
+)
 
-__all__ = ["GAT", "GCN", "GRAPH_METHODS", "HAT", "HGCN", "HNN", "MLP", "Config", "KappaGCN", "build", "defaults"]
+__all__ = [
+    "GAT",
+    "GCN",
+    "GRAPH_METHODS",
+    "HAT",
+    "HGCN",
+    "HNN",
+    "LINE",
+    "MLP",
+    "SHALLOW_METHODS",
+    "Config",
+    "DeepWalk",
+    "KappaGCN",
+    "Node2vec",
+    "PoincareEmbedding",
+    "ShallowEmbedding",
+    "build",
+    "defaults",
+    "shallow",
+]

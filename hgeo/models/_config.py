@@ -15,6 +15,7 @@ GRAPH_METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gat", "hgcn", "kappa
 class Config:
     """Hyper-parameters of one training run. ``space`` is the hidden space, so its dimension is the paper's "dimension".
 
+    ``beta`` is the sharpness of the first layer's attention, ``beta_out`` that of the second; 0 is uniform attention.
     The fields from ``c`` to ``readout`` describe the model, the others the training. A field that a method has no use
     for (β of a GCN, say) is ignored by it.
     """
@@ -23,6 +24,7 @@ class Config:
     dim: int = 16
     c: float = 1.0
     beta: float = 0.1
+    beta_out: float = 0.1
     radius_norm: bool = True
     self_score: Literal["zero", "mean"] = "mean"
     degree_norm: bool = False
@@ -89,6 +91,7 @@ def defaults(method: str, dim: int, *, num_nodes: int = 0) -> Config:
         return replace(
             config,
             beta=1.0,
+            beta_out=1.0,
             radius_norm=False,
             self_score="zero",
             degree_norm=False,
@@ -97,5 +100,5 @@ def defaults(method: str, dim: int, *, num_nodes: int = 0) -> Config:
             label_smoothing=0.0,
         )
     if method == "hat-uniform":
-        return replace(config, beta=0.0)
+        return replace(config, beta=0.0, beta_out=0.0)
     return config

@@ -71,7 +71,7 @@ class HAT(nn.Module):
         self.config = config
         linear_head = config.readout == "linear"
         out_manifold = manifold_like(manifold)
-        options = attention_options(config, manifold)
+        options = attention_options(config, config.beta, manifold)
         self.conv1 = HATConv(
             in_dim, config.dim, manifold, activation=_ACTIVATIONS[config.activation], feat_drop=config.feat_drop,
             backend=backend, **options,
@@ -79,7 +79,7 @@ class HAT(nn.Module):
         self.conv2 = HATConv(
             config.dim, config.dim if linear_head else num_classes, out_manifold, in_manifold=manifold,
             activation=_ACTIVATIONS[config.activation] if linear_head else None, feat_drop=config.hidden_drop,
-            backend=backend, **attention_options(config, out_manifold),
+            backend=backend, **attention_options(config, config.beta_out, out_manifold),
         )  # fmt: skip
         self.head = nn.Linear(config.dim, num_classes) if linear_head else None
         if self.head is not None:
@@ -102,12 +102,12 @@ class HAT(nn.Module):
         return out if self.head is None else self.head(out)
 
 
-def attention_options(config: Config, manifold: Any) -> dict[str, Any]:
+def attention_options(config: Config, beta: float, manifold: Any) -> dict[str, Any]:
     """The keyword arguments of :class:`~hgeo.nn.HATConv` that a :class:`Config` decides."""
     ball = manifolds.stereographic_curvature(manifold) is not None
     return {
-        "attention": "distance" if config.beta > 0 else "uniform",
-        "beta": config.beta or 1.0,
+        "attention": "distance" if beta > 0 else "uniform",
+        "beta": beta or 1.0,
         "radius_norm": config.radius_norm,
         "self_score": config.self_score,
         "degree_norm": config.degree_norm,

@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCHED_METHODS",
+    "Run",
     "RunResult",
     "View",
     "Views",
@@ -76,10 +77,22 @@ class View:
     rows: SparseRows
 
 
-class Views:
-    """The views of one data set, made when first asked for."""
+class Run(NamedTuple):
+    """One run of a batch: what to train, from which seed, on which of the splits that :class:`Views` was given."""
 
-    def __init__(self, dataset: Dataset) -> None:
+    config: Config
+    seed: int
+    split: int = 0
+
+
+class Views:
+    """The views of one graph, made when first asked for; of several splits of its nodes if several are given.
+
+    A view covers the nodes of all splits, and ``train_share``, ``val_share`` (splits, nodes of the view) say which of
+    them count for a split, and how much: 1/(their number).
+    """
+
+    def __init__(self, dataset: Dataset, *others: Dataset) -> None:
         n = dataset.num_nodes
         source, destination = (ends.numpy() for ends in dataset.edge_index)
         loops = np.arange(n)
@@ -97,19 +110,28 @@ class Views:
         self.num_features = int(dataset.num_features)
         self.num_classes = int(dataset.num_classes)
         self.labels = dataset.labels
-        self._parts = (dataset.train_idx.numpy(), dataset.val_idx.numpy(), np.arange(n))
+        self._splits = [(split.train_idx.numpy(), split.val_idx.numpy()) for split in (dataset, *others)]
+        self._num_nodes = n
 
     @cached_property
     def train(self) -> View:
-        return self._view(self._parts[0])
+        return self._view(np.unique(np.concatenate([train for train, _ in self._splits])))
 
     @cached_property
     def val(self) -> View:
-        return self._view(self._parts[1])
+        return self._view(np.unique(np.concatenate([val for _, val in self._splits])))
 
     @cached_property
     def full(self) -> View:
-        return self._view(self._parts[2])
+        return self._view(np.arange(self._num_nodes))
+
+    @cached_property
+    def train_share(self) -> Tensor:
+        return _shares(self.train.nodes, [train for train, _ in self._splits])
+
+    @cached_property
+    def val_share(self) -> Tensor:
+        return _shares(self.val.nodes, [val for _, val in self._splits])
 
     def _block(self, destinations: np.ndarray) -> tuple[Block, np.ndarray]:
         """The block into ``destinations`` and the global ids of its sources, destinations first."""
@@ -132,6 +154,10 @@ class Views:
         inner, rows = self._block(hidden)
         indptr, indices, values = self._features
         return View(nodes, outer, inner, SparseRows(indptr, indices, values, rows, self.num_features))
+
+
+def _shares(nodes: np.ndarray, parts: Sequence[np.ndarray]) -> Tensor:
+    return torch.stack([torch.from_numpy(np.isin(nodes, part) / len(part)).float() for part in parts])
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -168,7 +194,8 @@ class _Knobs:
 # Runs of one batch may differ in these and must agree in all other fields.
 _PER_RUN: dict[str, Callable[[Config], float]] = {
     "root_c": lambda config: max(config.c, 1e-6) ** 0.5,
-    "beta": lambda config: config.beta,
+    "beta1": lambda config: config.beta,
+    "beta2": lambda config: config.beta_out,
     "radius_norm": lambda config: float(config.radius_norm),
     "self_mean": lambda config: float(config.self_score == "mean"),
     "degree_norm": lambda config: float(config.degree_norm or config.method == "gcn"),
@@ -187,15 +214,15 @@ def _family(config: Config) -> tuple[Any, ...]:
     return (kind, config.dim, config.activation, config.activation_space, config.bias, config.readout)
 
 
-def _knobs(runs: Sequence[tuple[Config, int]], dtype: torch.dtype) -> _Knobs:
-    families = {_family(config) for config, _ in runs}
+def _knobs(runs: Sequence[Run], dtype: torch.dtype) -> _Knobs:
+    families = {_family(run.config) for run in runs}
     if len(families) != 1:
         raise ValueError(f"runs of one batch must share method, dim and structure, got {sorted(map(str, families))}")
     values = {
-        name: _pack(torch.tensor([read(config) for config, _ in runs], dtype=dtype)) for name, read in _PER_RUN.items()
+        name: _pack(torch.tensor([read(run.config) for run in runs], dtype=dtype)) for name, read in _PER_RUN.items()
     }
-    seeds = _pack(torch.tensor([seed for _, seed in runs])).numpy()
-    return _Knobs(runs[0][0], seeds, values)
+    seeds = _pack(torch.tensor([run.seed for run in runs])).numpy()
+    return _Knobs(runs[0].config, seeds, values)
 
 
 def init_parameters(config: Config, seed: int, num_features: int, num_classes: int) -> dict[str, Tensor]:
@@ -245,7 +272,7 @@ def _tanh_ratio(t: Tensor) -> Tensor:
     return torch.where(t > 1e-3, torch.tanh(t) / t.clamp(min=1e-3), 1.0 - t * t / 3.0)
 
 
-def _distance_scores(u: Tensor, radius: Tensor, block: Block, knobs: _Knobs) -> Tensor:
+def _distance_scores(u: Tensor, radius: Tensor, beta: Tensor, block: Block, knobs: _Knobs) -> Tensor:
     """−β·d_c(exp0(u_i), exp0(u_j)) per edge, with the options ``radius_norm`` and ``self_score``.
 
     With t = √c|u|: exp0(u) = tanh(t)/t·u and 1 − c|x|² = 1/cosh²t, so
@@ -261,7 +288,7 @@ def _distance_scores(u: Tensor, radius: Tensor, block: Block, knobs: _Knobs) -> 
     # asinh(√z) by log1p, which torch computes in vectors
     z = z.clamp(min=1e-12)
     distance = torch.log1p(z.sqrt() + z / (1.0 + (1.0 + z).sqrt()))
-    return replace_self_scores(distance * (-2.0 * knobs.beta.unsqueeze(1) / root_c), knobs.self_mean, block)
+    return replace_self_scores(distance * (-2.0 * beta.unsqueeze(1) / root_c), knobs.self_mean, block)
 
 
 def _attend(u: Tensor, weights: Tensor, block: Block, knobs: _Knobs) -> Tensor:
@@ -302,8 +329,9 @@ def _layer(u: Tensor, block: Block, p: dict[str, Tensor], number: int, knobs: _K
         weights = _cached(knobs, block, "uniform", _uniform)
     else:
         u, radius = _clip(u, limit)
-        if bool((knobs.beta > 0).any()):
-            weights = edge_softmax(_distance_scores(u, radius, block, knobs), block)
+        beta = knobs.beta1 if number == 1 else knobs.beta2
+        if bool((beta > 0).any()):
+            weights = edge_softmax(_distance_scores(u, radius, beta, block, knobs), block)
         else:
             weights = _cached(knobs, block, "uniform", _uniform)
     if step is not None:
@@ -347,6 +375,7 @@ class RunResult:
 
     config: Config
     seed: int
+    split: int
     val_accuracy: float
     val_loss: float
     best_epoch: int
@@ -356,39 +385,41 @@ class RunResult:
     hidden: Tensor | None = None
 
 
-def _losses(logits: Tensor, target: Tensor, smoothing: Tensor | None) -> Tensor:
-    """Cross entropy a run, (groups, LANES)."""
+def _losses(logits: Tensor, target: Tensor, share: Tensor, smoothing: Tensor | None) -> Tensor:
+    """Cross entropy a run, (groups, LANES); ``share`` (groups, nodes, LANES) is a node's part in the run's mean."""
     logp = F.log_softmax(logits, 2)
     index = target.view(1, -1, 1, 1).expand(logits.shape[0], -1, 1, LANES)
-    loss = -logp.gather(2, index).squeeze(2).mean(1)
+    loss = -(share * logp.gather(2, index).squeeze(2)).sum(1)
     if smoothing is None:
         return loss
-    return (1 - smoothing) * loss - smoothing * logp.mean((1, 2))
+    return (1 - smoothing) * loss - smoothing * (share * logp.mean(2)).sum(1)
 
 
 def train_batch(
     views: Views,
-    runs: Sequence[tuple[Config, int]],
+    given: Sequence[Run | tuple[Config, int]],
     *,
     evaluate: bool = False,
     eval_every: int = 1,
     on_epoch: Callable[[int, int], None] | None = None,
 ) -> list[RunResult]:
-    """Train every (config, seed) in ``runs`` together and return their results in the same order.
+    """Train all runs, :class:`Run` or (config, seed), together and return their results in the same order.
 
     A run keeps the parameters of its best validation accuracy (ties: lower loss) and stops when neither the accuracy
     nor the loss has improved for ``patience`` epochs. ``evaluate=True`` adds the logits and the hidden layer of all
     nodes; without it no test node is ever looked at.
     """
     dtype = torch.float32
+    runs = [Run(*run) for run in given]
     active = list(range(len(runs)))
     knobs = _knobs(runs, dtype)
-    initial = [init_parameters(config, seed, views.num_features, views.num_classes) for config, seed in runs]
+    initial = [init_parameters(config, seed, views.num_features, views.num_classes) for config, seed, _ in runs]
     names = list(initial[0])
     params = {name: _pack(torch.stack([start[name] for start in initial])) for name in names}
     moments = {name: (torch.zeros_like(p), torch.zeros_like(p)) for name, p in params.items()}
     train_y = views.labels[torch.from_numpy(views.train.nodes)]
     val_y = views.labels[torch.from_numpy(views.val.nodes)]
+    train_share, val_share = _run_shares(views, runs)
 
     best = [(-1.0, -math.inf)] * len(runs)
     lowest = [math.inf] * len(runs)
@@ -402,7 +433,9 @@ def train_batch(
         for p in params.values():
             p.requires_grad_(True)
         _, logits = batched_forward(params, views.train, knobs, step=epoch)
-        grads = torch.autograd.grad(_losses(logits, train_y, knobs.label_smoothing).sum(), list(params.values()))
+        grads = torch.autograd.grad(
+            _losses(logits, train_y, train_share, knobs.label_smoothing).sum(), list(params.values())
+        )
         lr, decay = knobs.lr.numpy(), knobs.weight_decay.numpy()
         with torch.no_grad():
             for (name, p), grad in zip(params.items(), grads, strict=True):
@@ -416,13 +449,13 @@ def train_batch(
             if epoch % eval_every and epoch != 1:
                 continue
             _, logits = batched_forward(params, views.val, knobs)
-            losses = _unpack(_losses(logits, val_y, None), len(active)).tolist()
-            hits = (logits.argmax(2) == val_y.view(1, -1, 1)).to(dtype).mean(1)
+            losses = _unpack(_losses(logits, val_y, val_share, None), len(active)).tolist()
+            hits = (val_share * (logits.argmax(2) == val_y.view(1, -1, 1))).sum(1)
             accuracies = _unpack(hits, len(active)).tolist()
         for lane, run in enumerate(active):
             if stopped[run]:  # it rides along until a whole group of lanes is free
                 continue
-            loss, accuracy, config = losses[lane], accuracies[lane], runs[run][0]
+            loss, accuracy, config = losses[lane], accuracies[lane], runs[run].config
             waited[run] += eval_every
             if loss < lowest[run]:
                 lowest[run], waited[run] = loss, 0
@@ -439,7 +472,9 @@ def train_batch(
             size, index = len(active), torch.tensor(still, dtype=torch.long)
             active = [active[lane] for lane in still]
             if active:
-                knobs = _knobs([runs[run] for run in active], dtype)
+                remaining = [runs[run] for run in active]
+                knobs = _knobs(remaining, dtype)
+                train_share, val_share = _run_shares(views, remaining)
                 params = {name: _pack(_unpack(p, size)[index]) for name, p in params.items()}
                 moments = {
                     name: (_pack(_unpack(a, size)[index]), _pack(_unpack(b, size)[index]))
@@ -453,6 +488,7 @@ def train_batch(
         RunResult(
             config=config,
             seed=seed,
+            split=split,
             val_accuracy=best[run][0],
             val_loss=-best[run][1],
             best_epoch=best_epoch[run],
@@ -461,12 +497,17 @@ def train_batch(
             hidden=outputs[run][0],
             logits=outputs[run][1],
         )
-        for run, (config, seed) in enumerate(runs)
+        for run, (config, seed, split) in enumerate(runs)
     ]
 
 
+def _run_shares(views: Views, runs: Sequence[Run]) -> tuple[Tensor, Tensor]:
+    splits = torch.tensor([run.split for run in runs])
+    return _pack(views.train_share[splits]), _pack(views.val_share[splits])
+
+
 def evaluate_all(
-    views: Views, runs: Sequence[tuple[Config, int]], parameters: Sequence[dict[str, Tensor]]
+    views: Views, runs: Sequence[Run], parameters: Sequence[dict[str, Tensor]]
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Hidden tangent vectors and logits of every node, run by run, for trained parameters."""
     for start in range(0, len(runs), LANES):

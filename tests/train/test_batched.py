@@ -10,7 +10,7 @@ import torch
 
 from hgeo.data import load, make_dataset
 from hgeo.models import Config, build, defaults
-from hgeo.train._batched import Views, _knobs, _pack, _unpack, batched_forward, init_parameters, train_batch
+from hgeo.train._batched import Run, Views, _knobs, _pack, _unpack, batched_forward, init_parameters, train_batch
 
 METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gat")
 
@@ -58,7 +58,7 @@ def configs(method):
         return [
             base,
             replace(base, degree_norm=True, beta=sharp),
-            replace(base, radius_norm=False, self_score="zero", c=0.3, beta=sharp),
+            replace(base, radius_norm=False, self_score="zero", c=0.3, beta=sharp, beta_out=2 * sharp),
         ]
     if method == "gat":
         return [base, replace(base, degree_norm=True)]
@@ -68,8 +68,8 @@ def configs(method):
 @pytest.mark.parametrize("readout", ["log0", "linear"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_lane_computes_what_the_public_model_computes(method, readout, dataset):
-    runs = [(replace(config, readout=readout), seed) for config in configs(method) for seed in (3, 4)]
-    parameters = [init_parameters(config, seed, dataset.num_features, dataset.num_classes) for config, seed in runs]
+    runs = [Run(replace(config, readout=readout), seed) for config in configs(method) for seed in (3, 4)]
+    parameters = [init_parameters(config, seed, dataset.num_features, dataset.num_classes) for config, seed, _ in runs]
     for start in parameters:  # biases and weights large enough that every branch matters
         for name in start:
             start[name] = 3 * start[name] if "weight" in name else start[name] + 0.1 * torch.arange(len(start[name]))
@@ -78,7 +78,7 @@ def test_a_lane_computes_what_the_public_model_computes(method, readout, dataset
     hidden, logits = batched_forward(packed, views.full, _knobs(runs, torch.float32))
     weights = torch.linspace(-1, 1, logits[0, ..., 0].numel()).view(logits.shape[1:-1])
     (logits * weights.unsqueeze(-1)).sum().backward()
-    for lane, ((config, _), own) in enumerate(zip(runs, parameters, strict=True)):
+    for lane, ((config, *_), own) in enumerate(zip(runs, parameters, strict=True)):
         model = state_of(build(method, dataset, config=config), own).eval()
         expected = model(dataset.graph, dataset.features)
         torch.testing.assert_close(_unpack(logits, len(runs))[lane], expected, rtol=2e-4, atol=2e-5)
@@ -106,7 +106,7 @@ def test_the_view_of_the_training_nodes_gives_their_outputs_exactly(method, data
     views = Views(dataset)
     start = init_parameters(config, 0, dataset.num_features, dataset.num_classes)
     packed = {name: _pack(value.unsqueeze(0)) for name, value in start.items()}
-    knobs = _knobs([(config, 0)], torch.float32)
+    knobs = _knobs([Run(config, 0)], torch.float32)
     _, everything = batched_forward(packed, views.full, knobs)
     for view, index in ((views.train, dataset.train_idx), (views.val, dataset.val_idx)):
         assert len(view.rows.rows) < dataset.num_nodes
@@ -126,6 +126,18 @@ def test_a_run_does_not_depend_on_its_neighbours_in_the_batch(method, dataset):
         assert alone.seed == together[run].seed == run
         assert alone.best_epoch == together[run].best_epoch
         torch.testing.assert_close(alone.logits, together[run].logits, rtol=1e-4, atol=1e-5)
+
+
+def test_runs_on_different_splits_share_a_batch(dataset):
+    other = replace(dataset, train_idx=dataset.test_idx[:6], val_idx=dataset.train_idx, test_idx=dataset.val_idx)
+    # the random numbers of feature dropout belong to the matrix, those of the other dropouts to the view
+    config = replace(defaults("gcn", 4), epochs=15, patience=100, hidden_drop=0.0, attn_drop=0.0)
+    both = train_batch(Views(dataset, other), [Run(config, 1, 0), Run(config, 1, 1)], evaluate=True)
+    for split, data in enumerate((dataset, other)):
+        alone = train_batch(Views(data), [Run(config, 1)], evaluate=True)[0]
+        assert both[split].split == split
+        assert both[split].val_accuracy == pytest.approx(alone.val_accuracy)
+        torch.testing.assert_close(both[split].logits, alone.logits, rtol=1e-4, atol=1e-5)
 
 
 def test_seeds_give_different_runs_and_the_same_seed_the_same_run(dataset):

@@ -1,0 +1,59 @@
+"""``hgeo tune``: search hyper-parameters on validation nodes and freeze them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+__all__ = ["add_arguments", "run"]
+
+_DATASETS = ("cora", "citeseer", "pubmed", "photo")
+_METHODS = ("hat", "hat-paper", "gcn", "gat")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = (
+        "The same number of trials for every method; test nodes are never evaluated. A killed search resumes.\n"
+        "Example: hgeo tune --datasets cora --dims 2 4 --methods hat gcn --freeze configs.json"
+    )
+    parser.add_argument("--datasets", nargs="+", default=list(_DATASETS), metavar="NAME")
+    parser.add_argument("--dims", nargs="+", type=int, default=[2, 4, 8, 16], metavar="D")
+    parser.add_argument("--methods", nargs="+", default=list(_METHODS), metavar="M")
+    parser.add_argument("--cache", type=Path, default=Path("runs/tune"), help="folder of finished cells (%(default)s)")
+    parser.add_argument("--freeze", type=Path, help="merge what was chosen into this JSON file")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
+    parser.add_argument("--data-dir", help="folder of DGL's raw files (default: HGEO_DATA)")
+    parser.add_argument("--rounds", type=int, help="rounds of proposals, if not the usual number for the data set")
+    parser.add_argument("--trials", type=int, help="trials in a round, if not the usual number")
+
+
+def run(args: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from hgeo.train._cells import run_cells
+    from hgeo.train._tune import BUDGETS, tuning_cell, write_frozen
+
+    cells = []
+    for dataset in args.datasets:
+        budget = BUDGETS["large" if dataset in ("photo", "computers", "cs", "physics", "ogbn-arxiv") else "small"]
+        budget = replace(budget, rounds=args.rounds or budget.rounds, trials=args.trials or budget.trials)
+        try:
+            cells += [tuning_cell(dataset, dim, method, budget) for dim in args.dims for method in args.methods]
+        except ValueError as error:
+            print(f"hgeo tune: {error}", file=sys.stderr)
+            return 2
+    try:
+        results = run_cells(cells, args.cache, jobs=args.jobs, context={"data_dir": args.data_dir})
+    except (FileNotFoundError, ValueError) as error:
+        print(f"hgeo tune: {error}", file=sys.stderr)
+        return 1
+    for cell in cells:
+        where, result = cell.arguments, results[cell.key]
+        name = f"{where['dataset']}/{where['dim']}/{where['method']}"
+        print(f"{name:24s} validation {result['val_accuracy']:.4f}  ({len(result['trials'])} trials)")
+    if args.freeze:
+        held = write_frozen(args.freeze, [(cell, results[cell.key]) for cell in cells])
+        print(f"{args.freeze}: {held} cells")
+    return 0

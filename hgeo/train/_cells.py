@@ -1,0 +1,133 @@
+"""Cells of a table: independent pieces of work, each cached under a hash of what it depends on.
+
+A killed table resumes where it was: a cell is a JSON file that appears, whole, when the cell is done.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, TextIO
+
+__all__ = ["Cell", "cached_result", "run_cells"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A call ``module:function(**arguments)`` whose result is JSON; ``cost`` is a guess of its relative price.
+
+    ``version`` belongs to the hash: raise it when the function's meaning changes.
+    """
+
+    function: str
+    arguments: dict[str, Any]
+    cost: float = 1.0
+    version: int = 1
+
+    @property
+    def key(self) -> str:
+        text = json.dumps([self.function, self.version, self.arguments], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:20]
+
+    def __str__(self) -> str:
+        words = [str(value) for value in self.arguments.values() if isinstance(value, str | int)]
+        return " ".join([self.function.split(":")[1].replace("_", " "), *words])
+
+
+def cached_result(cell: Cell, folder: Path) -> Any | None:
+    """The result of a cell that was computed before, or None."""
+    path = folder / f"{cell.key}.json"
+    if not path.is_file():
+        return None
+    return json.loads(path.read_text())["result"]
+
+
+def _compute(cell: Cell, folder: Path, context: dict[str, Any]) -> tuple[Any, float]:
+    import torch
+
+    torch.set_num_threads(1)
+    module, function = cell.function.split(":")
+    started = time.process_time()
+    result = getattr(importlib.import_module(module), function)(**cell.arguments, **context)
+    seconds = time.process_time() - started
+    record = {"function": cell.function, "arguments": cell.arguments, "cpu_seconds": seconds, "result": result}
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{cell.key}.json"
+    partial = path.with_suffix(f".{os.getpid()}.part")
+    partial.write_text(json.dumps(record, indent=1))
+    partial.replace(path)
+    return result, seconds
+
+
+def run_cells(
+    cells: Sequence[Cell],
+    folder: Path,
+    *,
+    jobs: int = 1,
+    context: dict[str, Any] | None = None,
+    out: TextIO | None = None,
+) -> dict[str, Any]:
+    """Results of all cells by their keys, from the cache or computed now in ``jobs`` processes; progress on ``out``.
+
+    ``context`` are further arguments that do not change a result (where the data lie), so they are not in the hash.
+    """
+    out = out or sys.stderr
+    context = context or {}
+    results: dict[str, Any] = {}
+    missing: dict[str, Cell] = {}
+    for cell in cells:
+        known = cached_result(cell, folder)
+        if known is not None:
+            results[cell.key] = known
+        else:
+            missing[cell.key] = cell
+    todo = list(missing.values())
+    print(f"{len(cells)} cells, {len(results)} known, {len(todo)} to compute", file=out, flush=True)
+    progress = _Progress(todo, out)
+    if jobs == 1:
+        for cell in todo:
+            results[cell.key], seconds = _compute(cell, folder, context)
+            progress.done(cell, seconds)
+    elif todo:
+        with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+            # The dearest first, so that no core waits at the end.
+            queue = sorted(todo, key=lambda cell: -cell.cost)
+            running = {pool.submit(_compute, cell, folder, context): cell for cell in queue}
+            try:
+                while running:
+                    finished, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in finished:
+                        cell = running.pop(future)
+                        results[cell.key], seconds = future.result()
+                        progress.done(cell, seconds)
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    return results
+
+
+class _Progress:
+    def __init__(self, todo: Sequence[Cell], out: TextIO) -> None:
+        self.left, self.spent, self.start = sum(cell.cost for cell in todo), 0.0, time.monotonic()
+        self.count, self.total, self.out = 0, len(todo), out
+
+    def done(self, cell: Cell, seconds: float) -> None:
+        self.count += 1
+        self.left -= cell.cost
+        self.spent += cell.cost
+        elapsed = time.monotonic() - self.start
+        remaining = elapsed / max(self.spent, 1e-9) * max(self.left, 0.0)
+        print(
+            f"[{self.count}/{self.total}] {cell}: {seconds:.0f} s; {remaining / 60:.0f} min left",
+            file=self.out,
+            flush=True,
+        )
