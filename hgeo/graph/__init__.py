@@ -11,7 +11,7 @@ from hgeo.graph._attention import distance_attention, edge_distance, edge_softma
 from hgeo.graph._backends import Backend, backends
 from hgeo.graph._convert import as_graph
 from hgeo.graph._graph import CSC, Graph
-from hgeo.graph._gyro import midpoint, mobius_sum
+from hgeo.graph._mobius import mobius_sum
 
 __all__ = [
     "CSC",
@@ -22,7 +22,6 @@ __all__ = [
     "distance_attention",
     "edge_distance",
     "edge_softmax",
-    "midpoint",
     "mobius_sum",
     "self_distance_as_mean",
     "weighted_sum",

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hgeo import manifolds
-from hgeo import math as hm
 from hgeo._geoopt import geoopt
 from hgeo.graph import Graph, as_graph
+from hgeo.nn._geometry import translate
 
 __all__ = [
     "check_features",
@@ -19,7 +19,6 @@ __all__ = [
     "dropout",
     "is_stereographic",
     "linear",
-    "project",
     "read_graph",
     "translate",
 ]
@@ -73,32 +72,6 @@ def linear(x: Tensor, weight: Tensor) -> Tensor:
     return F.linear(x, weight) if x.layout == torch.strided else torch.sparse.mm(x, weight.t())
 
 
-def translate(manifold: Any, x: Tensor, point: Tensor) -> Tensor:
-    """x moved by ``point``: exp_x of log_0(point), transported from the origin to x.
-
-    That is x ⊕ point on the stereographic family. The hyperboloid and the embedded sphere are seen through their
-    stereographic models, where it has no removable singularities; a product is translated factor by factor.
-    """
-    k = manifolds.stereographic_curvature(manifold)
-    if k is not None:
-        return hm.project(hm.mobius_add(x, point.expand_as(x), k=k), k=k)
-    if isinstance(manifold, geoopt.Lorentz):
-        c = manifolds.lorentz_curvature(manifold)
-        ball_x, ball_point = hm.lorentz_to_ball(x, c=c), hm.lorentz_to_ball(point, c=c)
-        return hm.ball_to_lorentz(hm.project(hm.mobius_add(ball_x, ball_point.expand_as(ball_x), k=-c), k=-c), c=c)
-    if isinstance(manifold, geoopt.Sphere):
-        flat_x, flat_point = hm.sphere_to_stereo(x, k=1.0), hm.sphere_to_stereo(point, k=1.0)
-        return hm.stereo_to_sphere(hm.mobius_add(flat_x, flat_point.expand_as(flat_x), k=1.0), k=1.0)
-    if isinstance(manifold, manifolds.Product):
-        pairs = zip(manifold.factors(x), manifold.factors(point), strict=True)
-        return torch.cat([translate(factor, part, shift) for (factor, part), (_, shift) in pairs], dim=-1)
-    if isinstance(manifold, geoopt.Euclidean):
-        return x + point
-    origin = manifolds.exp0(manifold, x.new_zeros(manifolds.intrinsic_dim(manifold, x.shape[-1]))).expand_as(x)
-    shift = manifold.logmap(origin, point.expand_as(x))
-    return manifold.expmap(x, manifold.transp(origin, x, shift))
-
-
 def is_stereographic(manifold: Any) -> bool:
     """Whether points have ball coordinates and Möbius operations: the stereographic family, and products of it."""
     if isinstance(manifold, geoopt.ProductManifold):
@@ -120,10 +93,3 @@ def constant_curvature(manifold: Any) -> Tensor | None:
     if isinstance(manifold, geoopt.Euclidean):
         return torch.zeros(())
     return None
-
-
-def project(manifold: Any, x: Tensor) -> Tensor:
-    """Points in ball coordinates that an operation on coordinates may have moved out, brought back inside."""
-    if isinstance(manifold, manifolds.Product):
-        return torch.cat([project(factor, part) for factor, part in manifold.factors(x)], dim=-1)
-    return hm.project(x, k=manifold.k)

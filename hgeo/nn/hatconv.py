@@ -18,21 +18,13 @@ from hgeo.graph import (
     distance_attention,
     edge_distance,
     edge_softmax,
-    midpoint,
     mobius_sum,
     self_distance_as_mean,
     weighted_sum,
 )
-from hgeo.nn._inputs import (
-    check_features,
-    constant_curvature,
-    dropout,
-    is_stereographic,
-    linear,
-    project,
-    read_graph,
-    translate,
-)
+from hgeo.nn import _geometry
+from hgeo.nn._inputs import check_features, constant_curvature, dropout, is_stereographic, linear, read_graph
+from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, describe, point_parameter, positive
 
 __all__ = ["Attention", "HATConv"]
 
@@ -50,7 +42,7 @@ class Attention(NamedTuple):
     loops: Tensor
 
 
-class HATConv(nn.Module):
+class HATConv(Layer):
     r"""The hyperbolic graph attention layer, on any manifold with an origin frame.
 
     With tangent coordinates :math:`v_j` of the input (the features themselves, or :math:`\log_0` of points), and
@@ -76,7 +68,7 @@ class HATConv(nn.Module):
         heads: number of heads.
         merge: "concat": exp0 of the concatenated log0 of the heads; "mean": exp0 of their mean; "product": the output
             lies on the product of the heads' manifolds, and one attention from the product distance √Σd² serves all.
-        aggregate: "tangent", "mobius" or "midpoint"; the last two on the stereographic family.
+        aggregate: "tangent", "mobius" (on the stereographic family) or "midpoint".
         attention: "distance", or "uniform": the same weight for every neighbour.
         beta: β > 0, or "learn": one β a head, starting at 1, kept positive as exp of the parameter ``log_beta``.
         radius_norm: compute the scores from :math:`u_j / \bar r`, where :math:`\bar r` is the mean of :math:`|u_j|`
@@ -136,7 +128,7 @@ class HATConv(nn.Module):
         attn_drop: float = 0.0,
         backend: str = "auto",
     ) -> None:
-        super().__init__()
+        super().__init__(in_manifold, _output_manifold(manifold, out_dim, heads, merge), in_dim)
         for name, value, choices in (
             ("merge", merge, ("concat", "mean", "product")),
             ("aggregate", aggregate, ("tangent", "mobius", "midpoint")),
@@ -145,51 +137,28 @@ class HATConv(nn.Module):
             ("activation_space", activation_space, ("ball", "tangent", None)),
             ("bias", bias, ("none", "tangent", "point")),
         ):
-            if value not in choices:
-                raise ValueError(f"{name} must be one of {choices}, got {value!r}")
-        for name, count in (("in_dim", in_dim), ("out_dim", out_dim), ("heads", heads)):
-            if not isinstance(count, int) or count < 1:
-                raise ValueError(f"{name} must be a positive integer, got {count!r}")
+            choice("HATConv", name, value, choices)
         for name, share in (("feat_drop", feat_drop), ("attn_drop", attn_drop)):
             if not 0.0 <= share < 1.0:
-                raise ValueError(f"{name} must lie in [0, 1), got {share!r}")
+                raise ValueError(f"HATConv: {name} must lie in [0, 1), got {share!r}")
         if beta != "learn" and not (isinstance(beta, int | float) and 0 < beta < math.inf):
-            raise ValueError(f"beta must be a positive number or 'learn', got {beta!r}")
+            raise ValueError(f"HATConv: beta must be a positive number or 'learn', got {beta!r}")
 
-        self.in_dim, self.out_dim, self.heads, self.merge = in_dim, out_dim, heads, merge
+        self.out_dim, self.heads, self.merge = out_dim, heads, merge
         self.output_dim = out_dim if merge == "mean" else out_dim * heads
         self.aggregate, self.attention, self.self_score = aggregate, attention, self_score
         self.radius_norm, self.degree_norm = radius_norm, degree_norm
         self.feat_drop, self.attn_drop, self.backend = feat_drop, attn_drop, backend
-        self.activation = activation
-        self.in_manifold = in_manifold
-        self.manifold = _output_manifold(manifold, out_dim, heads, merge)
-        # both say what is wrong if the manifold has no such dimension
-        self._in_numbers = in_dim if in_manifold is None else manifolds.ambient_dim(in_manifold, in_dim)
-        manifolds.ambient_dim(self.manifold, self.output_dim)
-        stereographic = is_stereographic(self.manifold)
-        if aggregate != "tangent" and not stereographic:
-            raise ValueError(
-                f"aggregate={aggregate!r} needs Möbius operations, which {self.manifold} does not have; "
-                f"use aggregate='tangent', or a manifold of the stereographic family"
-            )
-        if activation_space == "ball" and activation is not None and not stereographic:
-            raise ValueError(
-                f"activation_space='ball' needs ball coordinates, which {self.manifold} lacks; use 'tangent'"
-            )
-        self.activation_space = activation_space or ("ball" if stereographic else "tangent")
-
+        self.activation, self.beta, self.bias_kind = activation, beta, bias
         self.weight = nn.Parameter(torch.empty(heads * out_dim, in_dim))
-        self.beta = beta
-        attentions = 1 if merge == "product" else heads
-        self.log_beta = nn.Parameter(torch.zeros(attentions)) if beta == "learn" else None
+        self._check_manifold(activation_space)
+        self.activation_space = activation_space or ("ball" if is_stereographic(self.manifold) else "tangent")
+        self.log_beta = nn.Parameter(torch.zeros(self._attentions)) if beta == "learn" else None
         self.bias: Tensor | None = None
         if bias == "tangent":
             self.bias = nn.Parameter(torch.zeros(self.output_dim))
         elif bias == "point":
-            origin = manifolds.exp0(self.manifold, torch.zeros(self.output_dim)).detach()
-            self.bias = geoopt.ManifoldParameter(origin, manifold=self.manifold)
-        self.bias_kind = bias
+            self.bias = point_parameter(self.manifold, self.output_dim)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -219,33 +188,31 @@ class HATConv(nn.Module):
             edge_bias: (E,), (E, 1) or (E, heads) numbers in the caller's edge order, added to the scores.
         """
         given = read_graph(graph, x)
-        check_features(self, x, self._in_numbers, self.weight)
+        assert self._numbers is not None
+        check_features(self, x, self._numbers, self.weight)
         looped = given.with_self_loops()
         u = self._project(x)
-        out, weights = self._attend(looped, u, self._edge_bias(given, looped, edge_bias))
+        out, weights = self._attend(looped, u, self._edge_bias(given, looped, edge_bias), return_attention)
         y = self._activate(self._merge(out))
-        if not return_attention:
-            return y
-        assert weights is not None
-        return y, Attention(*looped.to_caller_order(weights))
+        return (y, Attention(*looped.to_caller_order(weights))) if weights is not None and return_attention else y
 
     # --- project ---
 
     def _project(self, x: Tensor) -> Tensor:
         """(num_src, heads, out_dim) tangent coordinates u = M v of the Möbius product M ⊗ exp0(v)."""
-        if self.in_manifold is None:
-            v = x
-        else:  # carried from one tangent space to the other with its Riemannian length
-            ratio = manifolds.frame_scale(self.in_manifold) / manifolds.frame_scale(self.manifold)
-            v = manifolds.log0(self.in_manifold, x) * ratio
+        v = coordinates(self.in_manifold, x)
+        factor = carry_factor(self.in_manifold, self.manifold)
+        v = v if factor == 1 else v * factor
         if self.training and self.feat_drop:
             v = dropout(v, self.feat_drop)
         # Autocast may multiply in a lower precision; the geometry goes on in that of the weights.
-        return linear(v, self.weight).to(self.weight.dtype).view(-1, self.heads, self.out_dim)
+        return linear(v, self.weight).to(self.weight.dtype).unflatten(-1, (self.heads, -1))
 
     # --- attend and aggregate ---
 
-    def _attend(self, graph: Graph, u: Tensor, edge_bias: Tensor | None) -> tuple[Tensor, Tensor]:
+    def _attend(
+        self, graph: Graph, u: Tensor, edge_bias: Tensor | None, return_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
         """(num_dst, heads, out_dim) tangent coordinates of the aggregated points, and the (E, heads) weights."""
         drop = None
         if self.training and self.attn_drop:
@@ -263,10 +230,9 @@ class HATConv(nn.Module):
                 edge_factor=drop,
                 value_scale=source_scale,
                 self_score=self.self_score,
-                return_weights=True,
+                return_weights=return_weights,
                 backend=self.backend,
             )
-            assert weights is not None
         else:
             scores = u.new_zeros(graph.num_edges, self._attentions)
             if self.attention == "distance":
@@ -288,24 +254,29 @@ class HATConv(nn.Module):
             p = hm.project(hm.expmap0(u, k=k.view(-1, 1)), k=k.view(-1, 1))
             distance = edge_distance(graph, p, k=k, backend=self.backend)
             return hm.safe_sqrt(distance.square().sum(1, keepdim=True)) if self.merge == "product" else distance
-        p = manifolds.exp0(self.manifold, u.flatten(1).unsqueeze(1) if self.merge == "product" else u)
+        p = self._points(u)
         return manifolds.dist(self.manifold, p[graph.row], p[graph.col])
 
     def _aggregate(self, graph: Graph, weights: Tensor, u: Tensor, source_scale: Tensor | None) -> Tensor:
-        if self.aggregate == "tangent":
-            values = u if source_scale is None else source_scale.view(-1, 1, 1) * u
-            return weighted_sum(graph, weights, values, backend=self.backend)
+        """(num_dst, heads, out_dim) tangent coordinates of the points that the weights make of their neighbours."""
         if source_scale is not None:
             weights = weights * source_scale[graph.col].unsqueeze(-1)
-        weights = weights.expand(-1, self.heads)
-        k = self._curvature()
-        assert k is not None
-        k = k.expand(self.heads).to(u.dtype)
+        if self.aggregate == "tangent":
+            return weighted_sum(graph, weights, u, backend=self.backend)
         if self.aggregate == "mobius":
             if self.degree_norm:
                 weights = weights * graph.in_degrees.to(u.dtype).sqrt()[graph.row].unsqueeze(-1)
-            return hm.logmap0(mobius_sum(graph, weights, u, k=k), k=k.view(-1, 1))
-        return hm.logmap0(midpoint(graph, weights, u, k=k, backend=self.backend), k=k.view(-1, 1))
+            k = self._curvature()
+            assert k is not None
+            k = k.expand(self.heads)
+            return hm.logmap0(mobius_sum(graph, weights.expand(-1, self.heads), u, k=k), k=k.unsqueeze(-1))
+        points = self._points(u)
+        sums = weighted_sum(graph, weights, _geometry.lift(self.manifold, points), backend=self.backend)
+        return manifolds.log0(self.manifold, _geometry.lower(self.manifold, sums)).reshape(graph.num_dst, *u.shape[1:])
+
+    def _points(self, u: Tensor) -> Tensor:
+        """(nodes, heads, numbers) points of the heads; (nodes, 1, numbers) of the product."""
+        return manifolds.exp0(self.manifold, u.flatten(1).unsqueeze(1) if self.merge == "product" else u)
 
     # --- activate ---
 
@@ -318,7 +289,8 @@ class HATConv(nn.Module):
         if self.bias is not None and self.bias_kind == "tangent":
             tangent = tangent + self.bias
         elif self.bias is not None:
-            moved = translate(self.manifold, manifolds.exp0(self.manifold, tangent), self.bias)
+            point = _geometry.project(self.manifold, self.bias)  # its curvature may have moved since the last step
+            moved = _geometry.translate(self.manifold, manifolds.exp0(self.manifold, tangent), point)
             if self.activation is None or self.activation_space == "ball":
                 return self._activate_point(moved)
             tangent = manifolds.log0(self.manifold, moved)
@@ -327,7 +299,7 @@ class HATConv(nn.Module):
         return self._activate_point(manifolds.exp0(self.manifold, tangent))
 
     def _activate_point(self, y: Tensor) -> Tensor:
-        return y if self.activation is None else project(self.manifold, self.activation(y))
+        return y if self.activation is None else _geometry.project(self.manifold, self.activation(y))
 
     # --- what the steps need ---
 
@@ -372,18 +344,33 @@ class HATConv(nn.Module):
             edge_bias = none if edge_bias is None else edge_bias + none
         return edge_bias
 
+    def _check_manifold(self, activation_space: str | None) -> None:
+        """Refuse, when the layer is made, what the manifold cannot do."""
+        manifolds.ambient_dim(self.manifold, self.output_dim)  # says so if it has no such dimension
+        stereographic = is_stereographic(self.manifold)
+        if self.aggregate == "mobius" and not (stereographic and self._curvature() is not None):
+            raise ValueError(
+                f"HATConv: aggregate='mobius' needs Möbius addition, which {describe(self.manifold)} does not have; "
+                f"use 'tangent' or 'midpoint', or a manifold of the stereographic family"
+            )
+        if activation_space == "ball" and self.activation is not None and not stereographic:
+            raise ValueError(
+                f"HATConv: activation_space='ball' needs ball coordinates, which {describe(self.manifold)} does not "
+                f"have; use 'tangent'"
+            )
+        if self.aggregate == "midpoint":  # a manifold without one says so now
+            _geometry.lift(self.manifold, manifolds.exp0(self.manifold, torch.zeros(self.output_dim)))
+        if self.attention == "distance":  # and a manifold without a distance
+            origin = manifolds.exp0(self.manifold, torch.zeros(self.output_dim))
+            manifolds.dist(self.manifold, origin, origin)
+
     def extra_repr(self) -> str:
-        parts = [f"{self.in_dim}, {self.out_dim}"]
-        for name, default in _DEFAULTS.items():
-            value = getattr(self, name)
-            if value != default:
-                parts.append(f"{name}={value!r}")
-        if self.bias_kind != "none":
-            parts.append(f"bias={self.bias_kind!r}")
-        return ", ".join(parts)
+        shown = [f"{describe(self.in_manifold, self.in_dim)} → {describe(self.manifold, self.output_dim)}"]
+        shown += [f"{name}={getattr(self, name)!r}" for name, usual in _USUAL.items() if getattr(self, name) != usual]
+        return ", ".join(shown)
 
 
-_DEFAULTS = {
+_USUAL = {
     "heads": 1,
     "merge": "concat",
     "aggregate": "tangent",
@@ -392,6 +379,7 @@ _DEFAULTS = {
     "radius_norm": False,
     "self_score": "zero",
     "degree_norm": False,
+    "bias_kind": "none",
     "feat_drop": 0.0,
     "attn_drop": 0.0,
     "backend": "auto",
@@ -400,9 +388,8 @@ _DEFAULTS = {
 
 def _output_manifold(manifold: Any, out_dim: int, heads: int, merge: str) -> Any:
     factors = list(manifold) if isinstance(manifold, list | tuple) else [manifold] * heads
-    for factor in factors:
-        if not isinstance(factor, geoopt.Manifold):
-            raise TypeError(f"manifold must be a geoopt manifold, got {type(factor).__name__}: {factor!r}")
+    positive("HATConv", "out_dim", out_dim)
+    positive("HATConv", "heads", heads)
     if merge == "product":
         if len(factors) != heads:
             raise ValueError(f"a sequence of manifolds must have one a head: got {len(factors)} for {heads} heads")

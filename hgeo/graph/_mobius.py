@@ -1,8 +1,7 @@
-r"""Aggregation of points by gyrovector operations: the sequential Möbius sum, and the gyromidpoint.
+r"""Sequential Möbius accumulation over the edges of every destination, vectorised over destinations.
 
-The Möbius sum is vectorised over destinations: step t adds the t-th message of every destination that has one.
-Destinations are sorted by degree, so the active ones are always the first, and there are as many steps as the largest
-degree, not as many as there are edges.
+Step t adds the t-th message of every destination that has one. Destinations are sorted by degree, so the active ones
+are always the first, and there are as many steps as the largest degree, not as many as there are edges.
 """
 
 from __future__ import annotations
@@ -13,24 +12,9 @@ import torch
 from torch import Tensor
 
 from hgeo import math as hm
-from hgeo.graph._attention import weighted_sum
 from hgeo.graph._graph import Graph, values_unknown
 
-__all__ = ["midpoint", "mobius_sum"]
-
-
-def midpoint(graph: Graph, weights: Tensor, u: Tensor, *, k: Tensor, backend: str = "auto") -> Tensor:
-    r"""(num_dst, H, d) gyromidpoints, with h = exp0(u):
-
-    .. math:: m = \tfrac12 \otimes \frac{\sum_e w_e \lambda_j h_j}{\sum_e w_e (\lambda_j - 1)}
-
-    A destination without edges, or without weight, gets the origin. Arguments as for :func:`mobius_sum`.
-    """
-    column = k.unsqueeze(-1)
-    h = hm.project(hm.expmap0(u, k=column), k=column)
-    lam = hm.lambda_x(h, k=column, keepdim=True)
-    sums = weighted_sum(graph, weights, torch.cat([lam * h, lam - 1], dim=-1), backend=backend)
-    return hm.project(hm.centroid(sums[..., :-1], sums[..., -1:], k=column), k=column)
+__all__ = ["mobius_sum"]
 
 
 def mobius_sum(graph: Graph, weights: Tensor, u: Tensor, *, k: Tensor) -> Tensor:
@@ -100,7 +84,7 @@ def _traced_backward(
     def accumulate(weights: Tensor, u: Tensor, k: Tensor) -> Tensor:
         return _accumulate(weights, u, k, rowptr, col, order, active)
 
-    _, pull_back = torch.func.vjp(accumulate, weights, u, k)
+    pull_back: Any = torch.func.vjp(accumulate, weights, u, k)[1]
     weights_grad, u_grad, k_grad = pull_back(grad)
     return weights_grad.contiguous(), u_grad.contiguous(), k_grad.contiguous()
 
