@@ -1,0 +1,192 @@
+"""Compiled kernels: from Numba once, from the user's cache folder ever after.
+
+Numba compiles the kernels to machine code; the object code is kept as a file, and a later process hands that file to
+LLVM's loader without importing Numba at all. The file's name says what it depends on: the kernels' source, the
+versions of hgeo, Numba, llvmlite and Python, and the processor. A folder that cannot be read or written is no error,
+only slower: the kernels are then compiled in every process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import importlib.metadata
+import os
+import pathlib
+import platform
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["Kernel", "available", "cache_folder", "load_kernel"]
+
+Kernel = Callable[[int, int, int, int, int], None]
+
+_SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
+_SOURCES = ("_compiler.py", "_kernels.py", "_layout.py", "_simd.py")
+_lock = threading.Lock()
+_engines: list[Any] = []  # LLVM engines own the machine code, so they live as long as the process
+
+
+@functools.cache
+def available() -> tuple[bool, str]:
+    """Whether the CPU kernels can run here, and if not, why."""
+    for package in ("numba", "llvmlite"):
+        try:
+            importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            return False, f"{package} is not installed (pip install numba)"
+    if sys.maxsize < 2**32:
+        return False, "needs a 64-bit Python"
+    return True, ""
+
+
+def cache_folder() -> pathlib.Path:
+    """Where compiled kernels are kept: ``$HGEO_CACHE``, or ``hgeo`` in the platform's cache folder.
+
+    That is ``$XDG_CACHE_HOME`` or ``~/.cache`` on Linux, ``~/Library/Caches`` on macOS, ``%LOCALAPPDATA%`` on Windows.
+    """
+    chosen = os.environ.get("HGEO_CACHE")
+    if chosen:
+        return pathlib.Path(chosen)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(base) / "hgeo"
+
+
+@functools.cache
+def _target() -> Any:
+    import llvmlite.binding as llvm
+
+    with contextlib.suppress(RuntimeError):  # llvmlite ≥ 0.45 does it by itself and refuses to be told
+        llvm.initialize()
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    features = llvm.get_host_cpu_features().flatten()
+    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
+
+
+@functools.cache
+def _key() -> str:
+    import llvmlite.binding as llvm
+
+    import hgeo
+
+    digest = hashlib.sha256()
+    here = pathlib.Path(__file__).parent
+    for name in _SOURCES:
+        digest.update((here / name).read_bytes())
+    parts = (
+        hgeo.__version__,
+        importlib.metadata.version("numba"),
+        importlib.metadata.version("llvmlite"),
+        platform.python_version(),
+        llvm.get_process_triple(),
+        llvm.get_host_cpu_name(),
+        llvm.get_host_cpu_features().flatten(),
+    )
+    digest.update("\n".join(parts).encode())
+    return digest.hexdigest()[:20]
+
+
+# Numba's own functions take a place for their result and one for an exception, which these kernels never raise.
+_ENTRY = """
+declare i32 @"{native}"(ptr, ptr, i64, i64, i64, i64, i64)
+define void @hgeo_{name}(i64 %args, i64 %begin, i64 %end, i64 %scratch, i64 %partial) {{
+  %result = alloca ptr
+  %exception = alloca ptr
+  call i32 @"{native}"(ptr %result, ptr %exception, i64 %args, i64 %begin, i64 %end, i64 %scratch, i64 %partial)
+  ret void
+}}
+"""
+
+
+def _compile(bits: int, width: int, name: str) -> bytes:
+    import llvmlite.binding as llvm
+    import numba
+    from numba import types
+
+    from hgeo.graph._fused._kernels import make_kernels
+
+    signature = types.void(*[types.int64] * 5)
+    options: dict[str, Any] = {
+        "error_model": "numpy",
+        "fastmath": {"contract"},
+        "no_cpython_wrapper": True,
+        "no_cfunc_wrapper": True,
+    }
+    compiled: Any = numba.njit(signature, **options)(make_kernels(bits, width)[name])
+    (overload,) = compiled.overloads.values()
+    (text,) = compiled.inspect_llvm().values()
+    native = overload.fndesc.llvm_func_name
+    module = llvm.parse_assembly(text)
+    module.link_in(llvm.parse_assembly(_ENTRY.format(native=native, name=name)))
+    for function in module.functions:
+        if not function.is_declaration and function.name != f"hgeo_{name}":
+            function.linkage = "internal"
+    return bytes(_target().emit_object(module))
+
+
+def _write(path: pathlib.Path, data: bytes) -> None:
+    """Put the file there whole or not at all; another process may be doing the same."""
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=path.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, path)
+        except OSError:
+            os.unlink(temporary)
+
+
+def _read(path: pathlib.Path) -> bytes | None:
+    """The object code in the file, or None if there is none or it is damaged."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    digest, code = data[:32], data[32:]
+    return code if hashlib.sha256(code).digest() == digest else None
+
+
+def _load(code: bytes, name: str) -> Kernel:
+    import llvmlite.binding as llvm
+
+    _target()
+    module = llvm.parse_assembly("")
+    target = llvm.Target.from_default_triple().create_target_machine(opt=3, jit=True)
+    engine = llvm.create_mcjit_compiler(module, target)
+    engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(code))
+    engine.finalize_object()
+    _engines.append(engine)
+    return _SIGNATURE(engine.get_function_address(f"hgeo_{name}"))
+
+
+_kernels: dict[tuple[int, int, str], Kernel] = {}
+
+
+def load_kernel(bits: int, width: int, name: str) -> Kernel:
+    """One compiled kernel; calling it releases Python's global lock."""
+    key = (bits, width, name)
+    kernel = _kernels.get(key)
+    if kernel is None:
+        with _lock:
+            kernel = _kernels.get(key)
+            if kernel is None:
+                path = cache_folder() / "kernels" / f"{_key()}-{name}-f{bits}x{width}.o"
+                code = _read(path)
+                if code is None:
+                    code = _compile(bits, width, name)
+                    _write(path, hashlib.sha256(code).digest() + code)
+                kernel = _kernels[key] = _load(code, name)
+    return kernel

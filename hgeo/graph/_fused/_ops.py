@@ -1,0 +1,234 @@
+"""The fused attention as two functional operators, the same for every device that has kernels.
+
+``hgeo::fused_attention`` and ``hgeo::fused_attention_backward`` take and return plain tensors, have fake (shape-only)
+versions and an autograd formula, so that ``torch.compile`` sees two opaque nodes and no graph break.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from hgeo.graph._fused._layout import padded_dim
+
+__all__ = ["fused_attention"]
+
+
+def _implementation(device: torch.device) -> Any:
+    """The module with ``forward`` and ``backward`` for this device, loaded only where it is needed."""
+    if device.type not in ("cpu", "cuda"):
+        raise NotImplementedError(
+            f"the fused backend has kernels for cpu and cuda, not for {device.type}; use backend='torch'"
+        )
+    return importlib.import_module(f"hgeo.graph._fused._{device.type}")
+
+
+def _padded(dim: int, dtype: torch.dtype) -> int:
+    return padded_dim(32 if dtype == torch.float32 else 64, dim)
+
+
+@torch.library.custom_op("hgeo::fused_attention", mutates_args=())
+def fused_attention(
+    u: Tensor,
+    k: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    factor: Tensor | None,
+    value_scale: Tensor | None,
+    rowptr: Tensor,
+    col: Tensor,
+    colptr: Tensor,
+    csc_row: Tensor,
+    csc_pos: Tensor,
+    info: Tensor,
+    num_edges: int,
+    self_mean: bool,
+    symmetric: bool,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(out, table, q, e, 1/Z); the last four are what the backward needs (q and e empty unless ``keep``)."""
+    return _implementation(u.device).forward(
+        u.contiguous(),
+        k,
+        beta,
+        scale,
+        _contiguous(bias),
+        _contiguous(factor),
+        _contiguous(value_scale),
+        rowptr,
+        col,
+        info,
+        self_mean,
+        keep,
+    )
+
+
+@fused_attention.register_fake
+def _(
+    u: Tensor,
+    k: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    factor: Tensor | None,
+    value_scale: Tensor | None,
+    rowptr: Tensor,
+    col: Tensor,
+    colptr: Tensor,
+    csc_row: Tensor,
+    csc_pos: Tensor,
+    info: Tensor,
+    num_edges: int,
+    self_mean: bool,
+    symmetric: bool,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    num_src, heads, dim = u.shape
+    num_dst = rowptr.shape[0] - 1
+    kept = num_edges if keep else 0
+    return (
+        u.new_empty(num_dst, heads, dim),
+        u.new_empty(heads, num_src, _padded(dim, u.dtype) + 4),
+        u.new_empty(heads, kept),
+        u.new_empty(heads, kept),
+        u.new_empty(heads, num_dst),
+    )
+
+
+def _contiguous(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()
+
+
+@torch.library.custom_op("hgeo::fused_attention_backward", mutates_args=())
+def fused_attention_backward(
+    grad_out: Tensor,
+    u: Tensor,
+    k: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    factor: Tensor | None,
+    value_scale: Tensor | None,
+    rowptr: Tensor,
+    col: Tensor,
+    colptr: Tensor,
+    csc_row: Tensor,
+    csc_pos: Tensor,
+    info: Tensor,
+    out: Tensor,
+    table: Tensor,
+    q: Tensor,
+    e: Tensor,
+    zinv: Tensor,
+    num_edges: int,
+    self_mean: bool,
+    symmetric: bool,
+    needs_scalars: bool,
+    needs_bias: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of (u, k, beta, score_scale, edge_bias); the last is (E, heads), or (0, heads) if not needed."""
+    return _implementation(u.device).backward(
+        grad_out.contiguous(),
+        u.contiguous(),
+        k,
+        beta,
+        scale,
+        bias,
+        _contiguous(factor),
+        _contiguous(value_scale),
+        rowptr,
+        col,
+        colptr,
+        csc_row,
+        csc_pos,
+        info,
+        out,
+        table,
+        q,
+        e,
+        zinv,
+        self_mean,
+        symmetric,
+        needs_scalars,
+        needs_bias,
+    )
+
+
+@fused_attention_backward.register_fake
+def _(
+    grad_out: Tensor,
+    u: Tensor,
+    k: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    factor: Tensor | None,
+    value_scale: Tensor | None,
+    rowptr: Tensor,
+    col: Tensor,
+    colptr: Tensor,
+    csc_row: Tensor,
+    csc_pos: Tensor,
+    info: Tensor,
+    out: Tensor,
+    table: Tensor,
+    q: Tensor,
+    e: Tensor,
+    zinv: Tensor,
+    num_edges: int,
+    self_mean: bool,
+    symmetric: bool,
+    needs_scalars: bool,
+    needs_bias: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    return (
+        u.new_empty(u.shape),
+        torch.empty_like(k),
+        torch.empty_like(beta),
+        torch.empty_like(scale),
+        u.new_empty(num_edges if needs_bias else 0, u.shape[1]),
+    )
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    *tensors, num_edges, self_mean, symmetric, keep = inputs
+    ctx.save_for_backward(*tensors, *output)
+    ctx.static = (num_edges, self_mean, symmetric, keep)
+    ctx.set_materialize_grads(False)
+
+
+def _backward(ctx: Any, grad_out: Tensor | None, *grads_of_kept: Tensor | None) -> tuple[Tensor | None, ...]:
+    nothing = (None,) * 17
+    if grad_out is None:
+        return nothing
+    u, k, beta, scale, bias, factor, value_scale, *graph_and_kept = ctx.saved_tensors
+    num_edges, self_mean, symmetric, keep = ctx.static
+    if not keep:
+        raise RuntimeError("fused_attention was called with keep=False; gradients need keep=True")
+    needs = ctx.needs_input_grad
+    needs_bias = bool(needs[4])
+    grad_u, grad_k, grad_beta, grad_scale, grad_bias = fused_attention_backward(
+        grad_out, u, k, beta, scale, bias, factor, value_scale, *graph_and_kept,
+        num_edges, self_mean, symmetric, bool(needs[1] or needs[2] or needs[3]), needs_bias,
+    )  # fmt: skip
+    if needs_bias and bias.shape[1] == 1:
+        grad_bias = grad_bias.sum(1, keepdim=True)
+    grads = (grad_u, grad_k, grad_beta, grad_scale, grad_bias)
+    return tuple(grad if need else None for grad, need in zip(grads, needs, strict=False)) + nothing[5:]
+
+
+fused_attention.register_autograd(_backward, setup_context=_setup)
+
+
+def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> NoReturn:
+    raise RuntimeError(
+        "the fused attention has first derivatives only; for second derivatives (create_graph=True) "
+        'choose backend="reference"'
+    )
+
+
+fused_attention_backward.register_autograd(_no_second_derivative)

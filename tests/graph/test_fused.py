@@ -1,0 +1,378 @@
+"""The fused CPU kernels say the same as the reference, in value and in every gradient."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from hgeo.graph import Graph, distance_attention
+from hgeo.graph._fused import _attention, available
+from hgeo.graph._fused._compiler import cache_folder
+
+pytestmark = pytest.mark.skipif(not available("cpu")[0], reason=available("cpu")[1])
+
+SHAPES = ("symmetric", "directed", "block")
+
+
+def make_graph(shape: str, *, nodes: int = 24, edges: int = 90, loops: bool = True, seed: int = 0) -> Graph:
+    """A random graph with parallel edges, isolated nodes and one hub."""
+    random = torch.Generator().manual_seed(seed)
+    targets = nodes - 3 if shape != "block" else nodes // 2
+    src = torch.randint(nodes - 3, (edges,), generator=random)
+    dst = torch.randint(targets, (edges,), generator=random)
+    src[: edges // 6], dst[edges // 6 : edges // 3] = 1, 1
+    if shape == "symmetric":
+        src, dst = torch.cat([src, dst]), torch.cat([dst, src])
+    graph = Graph(src, dst, num_src=nodes, num_dst=nodes // 2 if shape == "block" else nodes)
+    graph = graph.with_self_loops() if loops else graph
+    assert graph.is_symmetric == (shape == "symmetric")
+    return graph
+
+
+def make_inputs(
+    graph: Graph, k: list[float], *, dim: int = 5, spread: float = 1.0, options: str = "", seed: int = 1
+) -> dict[str, Tensor]:
+    """float64 arguments, every number of which float32 has as well; ``options`` names the optional ones."""
+    random = torch.Generator().manual_seed(seed)
+    heads = len(k)
+    inputs = {
+        "u": spread / math.sqrt(dim) * torch.randn(graph.num_src, heads, dim, generator=random),
+        "k": torch.tensor(k),
+        "beta": 0.5 + torch.rand(heads, generator=random),
+        "score_scale": 0.5 + torch.rand(heads, generator=random),
+    }
+    if "bias" in options:
+        columns = 1 if "bias1" in options else heads
+        inputs["edge_bias"] = torch.randn(graph.num_edges, columns, generator=random)
+    if "factor" in options:
+        inputs["edge_factor"] = 2.0 * (torch.rand(graph.num_edges, heads, generator=random) > 0.5)
+    if "value" in options:
+        inputs["value_scale"] = torch.rand(graph.num_src, generator=random)
+    return {name: value.double() for name, value in inputs.items()}
+
+
+LEARNED = ("u", "k", "beta", "score_scale", "edge_bias")
+
+
+def evaluate(
+    graph: Graph, inputs: dict[str, Tensor], backend: str, dtype: torch.dtype = torch.float64, self_score: Any = "zero"
+) -> dict[str, Tensor]:
+    """Output and gradients, in float64, of the operation computed in ``dtype``."""
+    leaves = {n: t.to(dtype).detach().clone().requires_grad_(n in LEARNED) for n, t in inputs.items()}
+    u = leaves.pop("u")
+    out, _ = distance_attention(graph, u, **leaves, self_score=self_score, backend=backend)
+    direction = torch.randn(out.shape, generator=torch.Generator().manual_seed(9)).to(dtype)
+    out.backward(direction)
+    results = {"out": out.detach(), "u": u.grad}
+    results |= {name: leaf.grad for name, leaf in leaves.items() if name in LEARNED}
+    return {name: value.double() for name, value in results.items()}
+
+
+def error(result: Tensor, right: Tensor) -> float:
+    """Relative error; absolute below 0.05 (on a line, d = 1, the derivative by the curvature is exactly 0)."""
+    return float((result - right).norm() / right.norm().clamp(min=0.05))
+
+
+def assert_same(result: dict[str, Tensor], right: dict[str, Tensor], tolerance: float) -> None:
+    for name, value in right.items():
+        assert error(result[name], value) < tolerance, name
+
+
+@pytest.mark.parametrize("self_score", ["zero", "mean"])
+@pytest.mark.parametrize("options", ["", "factor value", "bias1", "bias factor value"])
+@pytest.mark.parametrize("loops", [True, False], ids=["loops", "no loops"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_form_of_the_operation_matches_the_reference(
+    shape: str, loops: bool, options: str, self_score: str
+) -> None:
+    graph = make_graph(shape, loops=loops)
+    inputs = make_inputs(graph, [-1.0, 0.4], options=options)
+    right = evaluate(graph, inputs, "reference", self_score=self_score)
+    assert_same(evaluate(graph, inputs, "fused", self_score=self_score), right, 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dim", [1, 2, 7, 8, 16, 17, 64, 100, 256])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_any_dimension(shape: str, dim: int, dtype: torch.dtype) -> None:
+    graph = make_graph(shape)
+    inputs = make_inputs(graph, [-1.0], dim=dim)
+    tolerance = 1e-12 if dtype == torch.float64 else 2e-5
+    assert_same(evaluate(graph, inputs, "fused", dtype), evaluate(graph, inputs, "reference"), tolerance)
+
+
+@pytest.mark.parametrize(
+    "k", [0.0, *(sign * 10.0**n for sign in (-1, 1) for n in (-30, -12, -8, -6, -4, -3, -2, -1, 0))]
+)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_values_and_the_gradient_of_the_curvature_are_right_on_both_sides_of_zero(shape: str, k: float) -> None:
+    graph = make_graph(shape)
+    inputs = make_inputs(graph, [k])
+    right = evaluate(graph, inputs, "reference")
+    assert_same(evaluate(graph, inputs, "fused"), right, 1e-11)
+    single = evaluate(graph, inputs, "fused", torch.float32)
+    assert error(single["k"], right["k"]) < 1e-4
+    assert error(single["out"], right["out"]) < 1e-6
+
+
+def test_curvature_zero_is_exactly_the_euclidean_distance() -> None:
+    graph = make_graph("symmetric")
+    inputs = make_inputs(graph, [0.0])
+    inputs |= {"beta": torch.ones(1).double(), "score_scale": torch.ones(1).double()}
+    u = inputs["u"]
+    _, weights = distance_attention(graph, u, k=inputs["k"], beta=inputs["beta"], backend="fused", return_weights=True)
+    assert weights is not None
+    scores = -2.0 * (u[graph.row] - u[graph.col]).norm(dim=-1)
+    by_hand = scores.exp()
+    total = torch.zeros(graph.num_dst, 1).double().index_add(0, graph.row, by_hand)
+    torch.testing.assert_close(weights, by_hand / total[graph.row], rtol=1e-13, atol=0)
+
+
+@pytest.mark.parametrize("k", [-1.0, -1e-6, 0.0, 0.5])
+@pytest.mark.parametrize("gap", [1e-1, 1e-3, 1e-5])
+def test_near_duplicates_are_as_accurate_as_in_the_reference(gap: float, k: float) -> None:
+    graph = make_graph("symmetric", nodes=40, edges=200)
+    inputs = make_inputs(graph, [k], dim=16)
+    u = inputs["u"]
+    inputs["u"] = (u[:1] + gap * u).float().double()
+    inputs["beta"] = inputs["beta"] / gap
+    right = evaluate(graph, inputs, "reference")
+    yardstick = evaluate(graph, inputs, "reference", torch.float32)
+    fused = evaluate(graph, inputs, "fused", torch.float32)
+    for name in ("out", "u"):
+        assert error(fused[name], right[name]) <= 4 * error(yardstick[name], right[name]) + 1e-7, name
+
+
+@pytest.mark.parametrize("k", [-1.0, 1.0])
+def test_far_apart_points_are_as_accurate_as_in_the_reference(k: float) -> None:
+    graph = make_graph("symmetric", nodes=40, edges=200)
+    inputs = make_inputs(graph, [k], dim=3, spread=5.0 if k < 0 else 1.2)
+    inputs["beta"] = inputs["beta"] / 4
+    right = evaluate(graph, inputs, "reference")
+    yardstick = evaluate(graph, inputs, "reference", torch.float32)
+    fused = evaluate(graph, inputs, "fused", torch.float32)
+    for name in ("out", "u", "k"):
+        assert error(fused[name], right[name]) <= 4 * error(yardstick[name], right[name]) + 1e-7, name
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_tangent_vector_beyond_the_rim_scores_as_if_it_were_cut_there(shape: str) -> None:
+    graph = make_graph(shape)
+    inputs = make_inputs(graph, [-1.5], options="value")
+    inputs["u"][::3] *= 60.0
+    inputs["value_scale"][::3] = 0.0
+    inputs["beta"] /= 10
+    rim = math.atanh(1 - 6 * torch.finfo(torch.float64).eps)
+
+    def cut(u: Tensor, k: Tensor, scale: Tensor) -> Tensor:
+        radius = scale[:, None] * (-k[:, None]).sqrt() * u.norm(dim=-1, keepdim=True)
+        return u * (rim / radius).clamp(max=1.0)
+
+    def gradients(prepare: Any) -> list[Tensor]:
+        leaves = [inputs[name].clone().requires_grad_() for name in ("u", "k", "score_scale")]
+        u, k, scale = leaves
+        out, _ = distance_attention(
+            graph,
+            prepare(u, k, scale),
+            k=k,
+            beta=inputs["beta"],
+            score_scale=scale,
+            value_scale=inputs["value_scale"],
+            backend="fused",
+        )
+        return [out.detach(), *torch.autograd.grad(out.square().sum(), leaves)]
+
+    for result, right in zip(gradients(lambda u, k, scale: u), gradients(cut), strict=True):
+        assert error(result, right) < 1e-8
+
+
+def test_antipodes_keep_their_distance() -> None:
+    graph = Graph(torch.tensor([0, 1, 2]), torch.tensor([1, 0, 0]), num_src=3).with_self_loops()
+    for tilt in (0.0, 1e-5, 1e-3):
+        u = torch.tensor([[[0.7, 0.0]], [[tilt - math.pi / 2 + 0.7, 0.0]], [[0.0, 0.5]]])
+        _, weights = distance_attention(
+            graph, u, k=torch.ones(1), beta=torch.ones(1), backend="fused", return_weights=True
+        )
+        assert weights is not None
+        row1 = weights[graph.row == 1, 0]
+        distance = float((row1[1] / row1[0]).log())
+        angle = 2 * float(u[0, 0, 0].double() - u[1, 0, 0].double())
+        assert distance == pytest.approx(min(angle, 2 * math.pi - angle), abs=2e-6)
+
+
+def test_a_score_scale_of_zero_weighs_all_neighbours_alike() -> None:
+    graph = make_graph("directed")
+    inputs = make_inputs(graph, [-1.0])
+    inputs["score_scale"] = torch.zeros(1).double()
+    out, weights = distance_attention(graph, inputs.pop("u"), **inputs, backend="fused", return_weights=True)
+    assert weights is not None
+    torch.testing.assert_close(weights[:, 0], 1.0 / graph.in_degrees[graph.row].double(), rtol=1e-9, atol=0)
+    assert bool(torch.isfinite(out).all())
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nan_stays_in_the_rows_that_see_it(shape: str) -> None:
+    graph = make_graph(shape)
+    inputs = make_inputs(graph, [-1.0, 0.3], options="factor")
+    clean = evaluate(graph, inputs, "fused")
+    inputs["u"][4, 0, 2] = math.nan
+    dirty = evaluate(graph, inputs, "fused")
+    sees = torch.zeros(graph.num_dst, dtype=torch.bool)
+    sees[graph.row[graph.col == 4]] = True
+    assert bool(dirty["out"][sees, 0].isnan().all())
+    torch.testing.assert_close(dirty["out"][~sees], clean["out"][~sees], rtol=0, atol=0)
+    torch.testing.assert_close(dirty["out"][:, 1], clean["out"][:, 1], rtol=0, atol=0)
+
+
+def test_weights_are_a_softmax_and_a_masked_row_gives_zero() -> None:
+    graph = make_graph("directed", loops=False)
+    inputs = make_inputs(graph, [-1.0], options="bias1")
+    inputs["edge_bias"][graph.row == 1] = -torch.inf
+    out, weights = distance_attention(graph, inputs.pop("u"), **inputs, backend="fused", return_weights=True)
+    assert weights is not None
+    total = torch.zeros(graph.num_dst).double().index_add(0, graph.row, weights[:, 0])
+    expected = (graph.in_degrees > 0).double()
+    expected[1] = 0.0
+    torch.testing.assert_close(total, expected)
+    assert bool((out[1] == 0).all())
+    assert bool((out[-1] == 0).all())
+
+
+def test_no_nodes_no_edges() -> None:
+    nothing = torch.empty(0, dtype=torch.long)
+    for nodes in (0, 3):
+        graph = Graph(nothing, nothing, num_src=nodes)
+        u = torch.randn(nodes, 2, 4, requires_grad=True)
+        out, _ = distance_attention(graph, u, k=-1.0, beta=1.0, backend="fused")
+        assert bool((out == 0).all())
+        assert out.shape == (nodes, 2, 4)
+        out.sum().backward()
+        assert u.grad is not None
+        assert bool((u.grad == 0).all())
+
+
+def test_threads_do_not_change_the_answer() -> None:
+    graph = make_graph("directed", nodes=600, edges=12000)
+    inputs = make_inputs(graph, [-1.0, 0.5], dim=16, options="factor")
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        alone = evaluate(graph, inputs, "fused")
+        torch.set_num_threads(2)
+        together = evaluate(graph, inputs, "fused")
+    finally:
+        torch.set_num_threads(before)
+    for name, value in alone.items():
+        torch.testing.assert_close(together[name], value, rtol=0, atol=0)
+
+
+def test_half_precision_is_computed_in_float32() -> None:
+    graph = make_graph("symmetric")
+    u = make_inputs(graph, [-1.0])["u"].bfloat16()
+    out, _ = _attention.distance_attention(graph, u, k=torch.tensor([-1.0]), beta=torch.ones(1))
+    right, _ = _attention.distance_attention(graph, u.float(), k=torch.tensor([-1.0]), beta=torch.ones(1))
+    assert out.dtype == torch.bfloat16
+    torch.testing.assert_close(out, right.bfloat16(), rtol=0, atol=0)
+
+
+def operator_arguments(shape: str, self_mean: bool) -> tuple[Any, ...]:
+    graph = make_graph(shape)
+    inputs = make_inputs(graph, [-1.0, 0.2], options="bias factor value")
+    learned = [inputs[name].float().requires_grad_() for name in LEARNED]
+    symmetric = shape == "symmetric"
+    return (
+        *learned, inputs["edge_factor"].float(), inputs["value_scale"].float(),
+        *_attention._plan(graph, symmetric), graph.num_edges, self_mean, symmetric, True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_operator_keeps_torchs_rules(shape: str) -> None:
+    torch.library.opcheck(torch.ops.hgeo.fused_attention.default, operator_arguments(shape, self_mean=True))
+
+
+def test_compiles_to_one_graph_with_gradients() -> None:
+    graph = make_graph("symmetric")
+    u = torch.randn(graph.num_src, 1, 8)
+
+    def layer(u: Tensor, k: Tensor) -> Tensor:
+        return distance_attention(graph, u, k=k, beta=1.0, backend="fused")[0].square().sum()
+
+    def gradients(function: Any) -> list[Tensor]:
+        leaves = [u.clone().requires_grad_(), torch.tensor([-1.0], requires_grad=True)]
+        function(*leaves).backward()
+        return [leaf.grad for leaf in leaves if leaf.grad is not None]
+
+    eager, compiled = gradients(layer), gradients(torch.compile(layer, fullgraph=True, backend="aot_eager"))
+    for a, b in zip(eager, compiled, strict=True):
+        torch.testing.assert_close(a, b)
+
+
+def test_second_derivatives_are_refused_with_a_way_out() -> None:
+    graph = make_graph("symmetric")
+    u = torch.randn(graph.num_src, 1, 4, requires_grad=True)
+    out, _ = distance_attention(graph, u, k=-1.0, beta=1.0, backend="fused")
+    (grad,) = torch.autograd.grad(out.square().sum(), u, create_graph=True)
+    with pytest.raises(RuntimeError, match='backend="reference"'):
+        grad.sum().backward()
+
+
+def test_a_factor_that_wants_a_gradient_is_refused() -> None:
+    graph = make_graph("symmetric")
+    factor = torch.ones(graph.num_edges, 1, requires_grad=True)
+    with pytest.raises(ValueError, match="edge_factor"):
+        distance_attention(
+            graph, torch.randn(graph.num_src, 1, 4), k=-1.0, beta=1.0, edge_factor=factor, backend="fused"
+        )
+
+
+SCRIPT = """
+import sys, torch
+from hgeo.graph import Graph, distance_attention
+graph = Graph(torch.tensor([0, 1]), torch.tensor([1, 0]), num_src=2).with_self_loops()
+u = torch.tensor([[[0.0]], [[1.0]]])
+out, _ = distance_attention(graph, u, k=0.0, beta=1.0, backend="fused")
+print(round(float(out[0, 0, 0]), 4), "numba" in sys.modules)
+"""
+
+
+def run_script(folder: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        env=os.environ | {"HGEO_CACHE": folder},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_a_second_process_takes_the_compiled_kernels_from_the_cache(tmp_path: Any) -> None:
+    assert run_script(str(tmp_path)) == "0.1192 True"
+    assert run_script(str(tmp_path)) == "0.1192 False"
+    for file in (tmp_path / "kernels").iterdir():
+        file.write_bytes(file.read_bytes()[:-1])
+    assert run_script(str(tmp_path)) == "0.1192 True"
+
+
+def test_a_cache_folder_that_cannot_be_made_is_no_error(tmp_path: Any) -> None:
+    blocker = tmp_path / "file"
+    blocker.write_text("in the way")
+    assert run_script(str(blocker / "cache")) == "0.1192 True"
+
+
+def test_the_cache_lives_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    monkeypatch.delenv("HGEO_CACHE", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "hgeo"
+    monkeypatch.setenv("HGEO_CACHE", str(tmp_path / "mine"))
+    assert cache_folder() == tmp_path / "mine"
