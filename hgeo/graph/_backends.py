@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from hgeo.graph import _dgl, _reference, _scatter, _torch
+from hgeo.graph import _dgl, _fused, _reference, _scatter, _torch
 
 __all__ = ["Backend", "BackendTable", "backends", "resolve"]
 
@@ -36,17 +34,9 @@ class Backend:
     distance_attention: Callable[..., tuple[Tensor, Tensor | None]] | None = None
 
 
-def _fused_distance_attention(*args: Any, **kwargs: Any) -> tuple[Tensor, Tensor | None]:
-    return importlib.import_module("hgeo.graph._fused").distance_attention(*args, **kwargs)
-
-
 def _why_not_fused(device_type: str) -> str | None:
-    try:
-        available = importlib.import_module("hgeo.graph._fused").available
-    except (ImportError, AttributeError) as error:
-        return f"its kernels cannot be loaded ({error})"
-    can, reason = available(device_type)
-    return None if can else str(reason)
+    can, reason = _fused.available(device_type)
+    return None if can else reason
 
 
 def _always(device_type: str) -> str | None:
@@ -63,7 +53,7 @@ _BACKENDS = {
             _torch.edge_distance,
             _torch.edge_softmax,
             _torch.weighted_sum,
-            _fused_distance_attention,
+            _fused.distance_attention,
         ),
         Backend("torch", _always, _torch.edge_distance, _torch.edge_softmax, _torch.weighted_sum),
         Backend("dgl", _dgl.why_not, _dgl.edge_distance, _dgl.edge_softmax, _dgl.weighted_sum),
