@@ -162,12 +162,26 @@ def project(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
 # --- gyrovector operations --------------------------------------------------------------------------------------------
 
 
+def _hyperbolic(k: Curvature) -> bool:
+    """Whether k ≤ 0 is known without looking into a tensor: what only spheres need is then left out."""
+    return not isinstance(k, Tensor) and k <= 0
+
+
+def _far_apart(xx: Tensor, yy: Tensor, ss: Tensor) -> Tensor:
+    """Whether y is well away from -x: there, sums written with x and y lose nothing and x + y brings no gain."""
+    return 4 * ss > torch.maximum(xx, yy)
+
+
 def _add_parts(x: Tensor, y: Tensor, k: Curvature, dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Numerator and denominator of x ⊕ y, |x + y|², 1 + k|x|² and 1 + k|y|²."""
     s = x + y
     xx, yy, ss = _dot(x, x, dim), _dot(y, y, dim), _dot(s, s, dim)
     a, b = 1 + k * xx, 1 + k * yy
     numerator = a * s - k * ss * x
+    if not _hyperbolic(k):
+        # Far out on a sphere it is a s that cancels, and the printed form that does not.
+        printed = (1 - 2 * k * _dot(x, y, dim) - k * yy) * x + a * y
+        numerator = torch.where((a > 1) & _far_apart(xx, yy, ss), printed, numerator)
     return numerator, _denominator(x, y, xx, yy, ss, a, b, k, dim), ss, a, b
 
 
@@ -180,7 +194,7 @@ def _denominator(
     infinity), and is | x/|x| - k|x| y |², taken from the larger of the two points so that x/|x| is safe.
     """
     hyperbolic = a * b - k * ss
-    if not isinstance(k, Tensor) and k <= 0:
+    if _hyperbolic(k):
         return hyperbolic
     swap = yy > xx
     far, near, far2 = torch.where(swap, y, x), torch.where(swap, x, y), torch.where(swap, yy, xx)
@@ -222,7 +236,12 @@ def mobius_coadd(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor
     a, b = _flatness(x, k, dim), _flatness(y, k, dim)
     # b x + a y = a s + (b - a) x, and b - a = k⟨s, y - x⟩ loses nothing when y ≈ -x.
     numerator = a * s + k * _dot(s, y - x, dim) * x
-    return numerator / (a + b - a * b)
+    if _hyperbolic(k):
+        return numerator / (a + b - a * b)
+    xx, yy = _dot(x, x, dim), _dot(y, y, dim)
+    spherical = a + b > 2
+    numerator = torch.where(spherical & _far_apart(xx, yy, _dot(s, s, dim)), b * x + a * y, numerator)
+    return numerator / torch.where(spherical, 1 - (k * xx) * (k * yy), a + b - a * b)
 
 
 @geometry
@@ -233,19 +252,29 @@ def mobius_cosub(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor
 
 @geometry
 def gyration(a: Tensor, b: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
-    r"""Gyration gyr[a, b] u = ⊖(a ⊕ b) ⊕ (a ⊕ (b ⊕ u)), a rotation of u.
+    r"""Gyration gyr[a, b] u = ⊖(a ⊕ b) ⊕ (a ⊕ (b ⊕ u)), a rotation of u in the plane of a and b.
 
-    With s = a + b, σ = ⟨s, u⟩, q = ⟨b, u⟩, A = 1 + k|a|², B = 1 + k|b|²:
+    With the wedge (a∧b)u = ⟨b,u⟩ a - ⟨a,u⟩ b and p = 1 - k⟨a,b⟩:
 
-    .. math:: \mathrm{gyr}[a,b]\,u = u + 2\,\frac{(k^2 q |s|^2 - k\sigma B)\,a + k(\sigma - qA)\,s}{AB - k|s|^2}
+    .. math:: \mathrm{gyr}[a,b]\,u = u + 2k\,\frac{k\,(a\wedge b)^2 u - p\,(a\wedge b)\,u}
+                                               {1 - 2k\langle a,b\rangle + k^2|a|^2|b|^2}
     """
     same_dimension("gyration", dim, a=a, b=b, u=u)
     s = a + b
-    _, denominator, ss, flat_a, flat_b = _add_parts(a, b, k, dim)
-    sigma, q = _dot(s, u, dim), _dot(b, u, dim)
-    along_a = k * (k * q * ss - sigma * flat_b)
-    along_s = k * (sigma - q * flat_a)
-    return u + 2 * (along_a * a + along_s * s) / denominator
+    aa, bb, ss = _dot(a, a, dim), _dot(b, b, dim), _dot(s, s, dim)
+    flat_a, flat_b = 1 + k * aa, 1 + k * bb
+    # p of a ball is a sum of positive terms in this form; a∧b = a∧(a+b), and the shorter partner cancels less.
+    p = (flat_a + flat_b - k * ss) / 2
+    if not _hyperbolic(k):
+        p = torch.where(flat_a + flat_b > 2, 1 - k * _dot(a, b, dim), p)
+    partner = torch.where(ss < bb, s, b)
+
+    def wedge(v: Tensor) -> Tensor:
+        return _dot(partner, v, dim) * a - _dot(a, v, dim) * partner
+
+    turned = wedge(u)
+    denominator = _denominator(a, b, aa, bb, ss, flat_a, flat_b, k, dim)
+    return u + 2 * k * (k * wedge(turned) - p * turned) / denominator
 
 
 @geometry
@@ -322,7 +351,7 @@ def _half_distance_ratio(q: Tensor, complement: Tensor, k: Curvature) -> Tensor:
     atan2, which keeps its digits up to the antipode.
     """
     z = k * q
-    if not isinstance(k, Tensor) and k <= 0:
+    if _hyperbolic(k):
         return arsin_ratio(z)
     wide = z > 0.25
     sine = torch.sqrt(torch.where(wide, z, 0.25))
@@ -468,19 +497,52 @@ def antipode(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
 # --- midpoints --------------------------------------------------------------------------------------------------------
 
 
-@geometry
-def centroid(spatial: Tensor, height: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
-    """Stereographic image of the normalised sum of weighted points of the hyperboloid or sphere.
-
-    From sums that anything may have made, ``spatial`` = Σ w λ x and ``height`` = Σ w (λ - 1), the latter with size 1
-    along ``dim``. It is the last step of :func:`weighted_midpoint`; sums of 0 give the origin.
-    """
-    squared = k * _dot(spatial, spatial, dim)
-    length = safe_sqrt((height * height + squared).clamp(min=0.0))
-    # Below the equator of a sphere length + height cancels; there it equals k|V|²/(length - height).
+def _lowered(spatial: Tensor, height: Tensor, length2: Tensor, k: Curvature, dim: int) -> Tensor:
+    """V/(T + N): the sum (T, V) of Minkowski or Euclidean length N, scaled to the hyperboloid or sphere, seen
+    stereographically."""
+    length = safe_sqrt(length2)
+    # Below the equator of a sphere T + N cancels; it equals k|V|²/(N - T).
     below = height < 0
-    denominator = torch.where(below, squared / torch.where(below, length - height, 1.0), length + height)
+    other = k * _dot(spatial, spatial, dim) / torch.where(below, length - height, 1.0)
+    denominator = torch.where(below, other, height + length)
     return spatial / torch.where(denominator == 0, 1.0, denominator)
+
+
+@geometry
+def centroid(spatial: Tensor, height: Tensor, weight: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+    """Midpoint from sums that anything may have made: V = Σ w λ x, T = Σ w (λ - 1) and W = Σ w, w ≥ 0.
+
+    ``height`` and ``weight`` have size 1 along ``dim``; sums of 0 give the origin. Near the boundary of a ball
+    T² - c|V|² cancels; W² is a lower bound of it. :func:`weighted_midpoint` and :func:`segment_midpoint`, which see the points,
+    lose nothing there.
+    """
+    length2 = height * height + k * _dot(spatial, spatial, dim)
+    floor = torch.where(height > 0, torch.minimum(weight, height), 0.0) ** 2
+    return _lowered(spatial, height, torch.maximum(length2, floor), k, dim)
+
+
+def _midpoint(
+    x: Tensor,
+    w: Tensor,
+    k: Curvature,
+    dim: int,
+    total: Callable[[Tensor], Tensor],
+    spread: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Midpoints of groups: ``total`` adds up over a group, ``spread`` hands a group's value back to its members."""
+    flat = _flatness(x, k, dim)
+    lam = 2 / flat
+    spatial, height = total(w * lam * x), total(w * (lam - 1))
+    squared = _dot(spatial, spatial, dim)
+    length2 = height * height + k * squared
+    # Near the boundary of a ball T² and c|V|² are huge and almost equal. There N² = (T - √c|V|)(T + √c|V|), and with
+    # e = V/|V| the small factor is Σ w |√c x - e|²/(1 - c|x|²), a sum of positive terms.
+    steep = 2 * length2 < height * height
+    root = torch.sqrt(torch.where(steep, -k * torch.ones_like(squared), 1.0))
+    extent = torch.sqrt(torch.where(steep, squared, 1.0))
+    gap = spread(root) * x - spread(spatial / extent)
+    small = total(w * _dot(gap, gap, dim) / flat)
+    return _lowered(spatial, height, torch.where(steep, small * (height + root * extent), length2), k, dim)
 
 
 @geometry
@@ -503,18 +565,19 @@ def weighted_midpoint(
     ``xs`` without ``dim``. ``lincomb`` multiplies the result by Σw (Möbius scalar multiplication).
     """
     dim = dim % xs.dim()
-    lam = 2 / _flatness(xs, k, dim)
-    w = torch.ones_like(lam) if weights is None else weights.unsqueeze(dim).expand_as(lam)
+    w = torch.ones_like(xs.select(dim, 0).unsqueeze(dim)) if weights is None else weights.unsqueeze(dim)
     if reducedim is None:
         axes = [axis for axis in range(xs.dim()) if axis != dim]
     else:
         axes = [axis % xs.dim() for axis in ([reducedim] if isinstance(reducedim, int) else reducedim)]
-    spatial = (w * lam * xs).sum(axes, keepdim=True) if axes else w * lam * xs
-    height = (w * (lam - 1)).sum(axes, keepdim=True) if axes else w * (lam - 1)
-    middle = centroid(spatial, height, k=k, dim=dim)
+
+    def total(value: Tensor) -> Tensor:
+        value = value.expand(torch.broadcast_shapes(value.shape, (*xs.shape[:dim], 1, *xs.shape[dim + 1 :])))
+        return value.sum(axes, keepdim=True) if axes else value
+
+    middle = _midpoint(xs, w, k, dim, total, lambda value: value)
     if lincomb:
-        total = w.sum(axes, keepdim=True) if axes else w
-        middle = mobius_scalar_mul(total, middle, k=k, dim=dim)
+        middle = mobius_scalar_mul(total(w), middle, k=k, dim=dim)
     return middle if keepdim or not axes else middle.squeeze(axes)
 
 
@@ -523,9 +586,9 @@ def segment_midpoint(x: Tensor, weights: Tensor, index: Tensor, num_segments: in
     """Gyromidpoints of segments: row i of ``x`` (E, ..., d) with weight ``weights[i]`` (E, ...) belongs to segment
     ``index[i]``. An empty segment gives the origin.
     """
-    lam = 2 / _flatness(x, k, -1)
-    w = weights.unsqueeze(-1)
-    shape = (num_segments, *x.shape[1:])
-    spatial = x.new_zeros(shape).index_add(0, index, (w * lam * x).expand_as(x))
-    height = x.new_zeros((*shape[:-1], 1)).index_add(0, index, (w * (lam - 1)).expand((*x.shape[:-1], 1)))
-    return centroid(spatial, height, k=k)
+
+    def total(value: Tensor) -> Tensor:
+        value = value.expand(*x.shape[:-1], value.shape[-1])
+        return value.new_zeros((num_segments, *value.shape[1:])).index_add(0, index, value)
+
+    return _midpoint(x, weights.unsqueeze(-1), k, -1, total, lambda value: value.index_select(0, index))

@@ -93,14 +93,15 @@ class _Stereographic(Geometry):
         return hm.project(hm.mobius_add(-p, x, k=manifold.k), k=manifold.k)
 
     def lifted_dim(self, manifold: Any, n: int) -> int:
-        return n + 1
+        return n + 2
 
     def lift(self, manifold: Any, x: Tensor) -> Tensor:
         lam = hm.lambda_x(x, k=manifold.k, keepdim=True)
-        return torch.cat([lam * x, lam - 1], dim=-1)
+        return torch.cat([lam * x, lam - 1, torch.ones_like(lam)], dim=-1)
 
     def lower(self, manifold: Any, s: Tensor) -> Tensor:
-        return hm.project(hm.centroid(s[..., :-1], s[..., -1:], k=manifold.k), k=manifold.k)
+        middle = hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=manifold.k)
+        return hm.project(middle, k=manifold.k)
 
     def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         return hm.dist2plane(x, p, a, k=manifold.k, signed=True)
