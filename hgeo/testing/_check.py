@@ -212,8 +212,9 @@ def _check_law(entry: Law, space: Space, batches: _Batches, wanted: int, text: s
     # Examples of which a law does not speak do not count; after three times as many drawn, what there is must do.
     for index in range(3 * math.ceil(wanted / batches.size)):
         examples = batches[index]
+        missing_yet = wanted - result.examples
         try:
-            errors = entry.errors(space, examples)
+            errors = entry.errors(space, examples, max(math.ceil(1.25 * missing_yet), 4) if index else missing_yet)
         except NotImplementedError as reason:
             result.verdict, result.note = NOT_APPLICABLE, str(reason) or "an operation is not implemented"
             return result

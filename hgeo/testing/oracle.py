@@ -23,6 +23,7 @@ import mpmath
 
 __all__ = [
     "DIGITS",
+    "TINY",
     "WORKING_DIGITS",
     "antipode",
     "arsin_k",
@@ -89,7 +90,10 @@ Number = Any  # a float, an int, a zero-dimensional tensor or an mpf
 Vector = Any  # a sequence of them, or a one-dimensional tensor
 _Vec = list[Any]
 
-_STEP = mp.mpf(10) ** -50
+TINY = mp.mpf(10) ** -DIGITS
+"""What is smaller than this is 0: a result whose exact value is 0 comes out of :data:`WORKING_DIGITS` digits as this."""
+
+_STEP = mp.mpf(10) ** -75
 
 
 # ----------------------------------------------------------------------------------------------------------- numbers
@@ -97,7 +101,9 @@ _STEP = mp.mpf(10) ** -50
 
 def number(value: Number) -> Any:
     """The exact value of a float, an int, an ``mpf`` or a tensor with one element."""
-    if hasattr(value, "item"):
+    if type(value) is mp.mpf:
+        return value
+    if type(value) is not float and hasattr(value, "item"):
         value = value.item()
     return mp.mpf(value)
 
@@ -458,33 +464,34 @@ def derivative(
     wrt: int | str = "k",
     direction: Vector | None = None,
     parameter: str = "k",
+    value: Any = None,
     **options: Any,
 ) -> Any:
     """d fn/dk, or the directional derivative in argument number ``wrt``, right to :data:`DIGITS` digits.
 
-    A central difference with a step of 1e-50: its error, the third derivative times 1e-100, is far below. The
-    functions are analytic through k = 0, so the difference may straddle it. ``parameter="c"`` is for the functions
-    that take c.
+    A difference with a step of 1e-75 and 160 digits: its error, the second derivative times 1e-75, is far below. The
+    functions are analytic through k = 0, so the difference may leave it to either side. ``parameter="c"`` is for the
+    functions that take c; ``value`` is fn at the arguments, if it is known already.
     """
     k = number(k)
+    if value is None:
+        value = fn(*args, **{parameter: k}, **options)
     if wrt == "k":
         # Near the boundary, or at a tiny curvature, the natural unit of k is k itself.
         step = _STEP * (abs(k) if k != 0 else 1)
-        high = fn(*args, **{parameter: k + step}, **options)
-        low = fn(*args, **{parameter: k - step}, **options)
+        moved_value = fn(*args, **{parameter: k + step}, **options)
     else:
         index = int(wrt)
+        moved: Any
         if isinstance(args[index], Sequence) or int(getattr(args[index], "ndim", 0)) > 0:
             base = vector(args[index])
             along = vector(direction) if direction is not None else [mp.mpf(1)] * len(base)
-            size = length(base)
-            step = _STEP * (size if size != 0 else 1) / (length(along) or 1)
-            moved = [_plus(base, _times(sign * step, along)) for sign in (1, -1)]
+            step = _STEP * (length(base) or 1) / (length(along) or 1)
+            moved = _plus(base, _times(step, along))
         else:
-            along_number = number(direction) if direction is not None else mp.mpf(1)
             step = _STEP * (abs(number(args[index])) or 1)
-            moved = [number(args[index]) + sign * step * along_number for sign in (1, -1)]
-        high, low = (fn(*args[:index], value, *args[index + 1 :], **{parameter: k}, **options) for value in moved)
-    if isinstance(high, list):
-        return [(a - b) / (2 * step) for a, b in zip(high, low, strict=True)]
-    return (high - low) / (2 * step)
+            moved = number(args[index]) + step * (number(direction) if direction is not None else 1)
+        moved_value = fn(*args[:index], moved, *args[index + 1 :], **{parameter: k}, **options)
+    if isinstance(value, list):
+        return [(a - b) / step for a, b in zip(moved_value, value, strict=True)]
+    return (moved_value - value) / step

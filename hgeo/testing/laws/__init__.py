@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hgeo.testing.laws import _gyro, _metric  # noqa: F401  (importing a module registers its laws)
+from hgeo.testing.laws import _gyro, _metric, _oracle  # noqa: F401  (importing a module registers its laws)
 from hgeo.testing.laws._law import REGISTER, SKIPPED, TOLERANCES, Law, law, only, select
 
 __all__ = ["REGISTER", "SKIPPED", "TOLERANCES", "Law", "law", "only", "select"]

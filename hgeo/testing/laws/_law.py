@@ -80,9 +80,9 @@ class Law:
         """The operations that this law needs and the space does not have."""
         return [operation for operation in self.needs if not space.has(operation)]
 
-    def errors(self, space: Space, examples: Examples) -> Tensor:
-        """The error of every example, in float64; :data:`SKIPPED` where the law does not speak."""
-        return self.check(space, *[examples[name] for name in self.examples]).detach().double()
+    def errors(self, space: Space, examples: Examples, count: int | None = None) -> Tensor:
+        """The error of the first ``count`` examples, in float64; :data:`SKIPPED` where the law does not speak."""
+        return self.check(space, *[examples[name][:count] for name in self.examples]).detach().double()
 
     def error(self, manifold: Any, *, dtype: torch.dtype | None = None, dim: int | None = None, **values: Any) -> float:
         """The error on one example that is given by hand, as the counter-examples of a report are."""
@@ -111,14 +111,16 @@ def law(
     tolerance: str = "identity",
     group: str,
     name: str | None = None,
+    examples: Sequence[str] | None = None,
     limit: int | None = None,
     factor: float = 1.0,
 ) -> Callable[[Callable[..., Tensor]], Law]:
-    """Register a check function as a law. Its parameters after ``space`` name the examples it wants."""
+    """Register a check function as a law. ``examples``, or else its parameters after ``space``, name what it wants."""
 
     def register(check: Callable[..., Tensor]) -> Law:
-        examples = tuple(parameter for parameter in inspect.signature(check).parameters if parameter != "space")
-        made = Law(name or check.__name__, statement, tuple(needs), tolerance, group, check, examples, limit, factor)
+        wanted = examples or [parameter for parameter in inspect.signature(check).parameters if parameter != "space"]
+        title = name or check.__name__
+        made = Law(title, statement, tuple(needs), tolerance, group, check, tuple(wanted), limit, factor)
         if made.name in REGISTER:
             raise ValueError(f"there are two laws with the name {made.name!r}")
         REGISTER[made.name] = made

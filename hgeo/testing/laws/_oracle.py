@@ -1,0 +1,511 @@
+"""Agreement with the oracle: every operation, and every derivative of it, against sixty right digits.
+
+The bound is that of the project: norm-wise relative error ≤ 16 eps/(1 − c|x|²), x the outermost point; on spheres
+32 eps, near antipodes absolute in units of π/√k. One table says for each operation which examples it takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo.testing import oracle
+from hgeo.testing._space import Functions, Space
+from hgeo.testing.laws._law import SKIPPED, Law, law
+
+__all__: list[str] = []
+
+
+@dataclass(frozen=True)
+class _Operation:
+    """How an operation meets its oracle."""
+
+    name: str
+    arguments: tuple[str, ...]
+    result: str  # "number", "point", "vector": how its error is measured
+    scale: str = "result"  # relative to the result itself, or to the size of what cancels in it
+    exact: str = ""  # the oracle's name, if it is another
+    curvature: str = "any"  # "negative", "positive": where it is defined
+    derivatives: tuple[str, ...] = ()  # the arguments by which it is differentiated, besides the curvature
+
+    @property
+    def function(self) -> Callable[..., Any]:
+        return getattr(oracle, self.exact or self.name)  # type: ignore[no-any-return]
+
+    @property
+    def parameter(self) -> str:
+        return "c" if self.curvature == "negative" else "k"
+
+
+_TABLE = (
+    _Operation("lambda_x", ("x",), "number", derivatives=("x",)),
+    _Operation("inner", ("x", "u", "v"), "number", scale="pairing", derivatives=("x", "u", "v")),
+    _Operation("norm", ("x", "u"), "number", derivatives=("x", "u")),
+    _Operation("egrad2rgrad", ("x", "g"), "vector", derivatives=("x",)),
+    _Operation("mobius_add", ("x", "y"), "point", derivatives=("x", "y")),
+    _Operation("mobius_sub", ("x", "y"), "point", derivatives=("y",)),
+    _Operation("mobius_coadd", ("x", "y"), "point", derivatives=("x", "y")),
+    _Operation("mobius_cosub", ("x", "y"), "point", derivatives=("y",)),
+    _Operation("gyration", ("x", "y", "g"), "vector", derivatives=("x", "y", "g")),
+    _Operation("mobius_scalar_mul", ("r", "x"), "point", derivatives=("r", "x")),
+    _Operation("mobius_matvec", ("m", "x"), "point", scale="matrix", derivatives=("x",)),
+    _Operation("mobius_pointwise_mul", ("g", "x"), "point", derivatives=("g", "x")),
+    _Operation("expmap0", ("p",), "point", derivatives=("p",)),
+    _Operation("logmap0", ("x",), "vector", derivatives=("x",)),
+    _Operation("expmap", ("x", "u"), "point", scale="journey", derivatives=("x", "u")),
+    _Operation("logmap", ("x", "y"), "vector", derivatives=("x", "y")),
+    _Operation("geodesic", ("t", "x", "y"), "point", scale="journey", derivatives=("t", "x", "y")),
+    _Operation("geodesic_unit", ("t", "x", "g"), "point", scale="journey", derivatives=("t", "x", "g")),
+    _Operation("transp", ("x", "y", "g"), "vector", exact="parallel_transport", derivatives=("x", "y", "g")),
+    _Operation("transp0", ("y", "g"), "vector", exact="parallel_transport0", derivatives=("y", "g")),
+    _Operation("transp0back", ("x", "g"), "vector", exact="parallel_transport0back", derivatives=("x", "g")),
+    _Operation("dist", ("x", "y"), "number", derivatives=("x", "y")),
+    _Operation("dist2", ("x", "y"), "number", exact="sqdist", derivatives=("x", "y")),
+    _Operation("dist0", ("x",), "number", derivatives=("x",)),
+    _Operation("dist2plane", ("x", "y", "g"), "number", scale="plane", derivatives=("x", "y", "g")),
+    _Operation("antipode", ("x",), "point", derivatives=("x",)),
+    _Operation("weighted_midpoint", ("xs", "ws"), "point", scale="cloud", derivatives=("xs", "ws")),
+    _Operation("ball_to_lorentz", ("x",), "vector", curvature="negative", derivatives=("x",)),
+    _Operation("ball_to_klein", ("x",), "vector", curvature="negative", derivatives=("x",)),
+    _Operation("klein_to_ball", ("x",), "vector", curvature="negative", derivatives=("x",)),
+    _Operation("stereo_to_sphere", ("x",), "vector", curvature="positive", derivatives=("x",)),
+)
+
+_BY_NAME = {operation.name: operation for operation in _TABLE}
+
+
+# --------------------------------------------------------------------------------------------------------- one example
+
+
+def _options(name: str) -> dict[str, Any]:
+    return {"reducedim": [1]} if name == "weighted_midpoint" else {}
+
+
+def _call(manifold: Any, operation: _Operation, values: Sequence[Tensor]) -> Tensor:
+    return getattr(manifold, operation.name)(*values, **_options(operation.name))
+
+
+def _curvature(space: Space, operation: _Operation) -> float:
+    k = space.k or 0.0
+    return -k if operation.parameter == "c" else k
+
+
+def _exact_arguments(values: Sequence[Tensor], names: Sequence[str]) -> list[Any]:
+    return [value.item() if name in ("r", "s", "t") else value for name, value in zip(names, values, strict=True)]
+
+
+def _gap(space: Space, name: str, value: Tensor) -> float:
+    """1 − c|x|² of a point argument, exactly; 1 for what is not a point and where the curvature is not negative."""
+    k = space.k or 0.0
+    if k >= 0 or name not in ("x", "y", "z", "xs"):
+        return 1.0
+    rows = value.reshape(-1, value.shape[-1])
+    quick = float((1 + k * rows.double().square().sum(-1)).min())
+    if quick > 1e-6:  # float64 is enough unless nearly all of it cancels
+        return quick
+    return min(float(1 + k * oracle.length(row) ** 2) for row in rows)
+
+
+def _size(value: Any) -> Any:
+    return oracle.length(value) if isinstance(value, list) else abs(value)
+
+
+def _scale(space: Space, operation: _Operation, values: Sequence[Tensor], exact: Any) -> Any:
+    """What the error is relative to."""
+    k = space.k or 0.0
+    size = _size(exact)
+    if operation.scale == "matrix":
+        inner = oracle.length(oracle.logmap0(values[1], k=k)) * float(torch.linalg.matrix_norm(values[0].double(), 2))
+        return max(size, min(inner, 1 / math.sqrt(-k)) if k < 0 else inner)
+    if operation.scale == "pairing":
+        product = oracle.length(values[1]) * oracle.length(values[2])
+        return oracle.lambda_x(values[0], k=k) ** 2 * product
+    if operation.scale == "plane":
+        return max(size, oracle.dist(values[0], values[1], k=k))
+    if operation.scale in ("journey", "cloud"):
+        # x ⊕ (something that was rounded): what cancels is of the size of the points
+        points = [v for n, v in zip(operation.arguments, values, strict=True) if n in ("x", "y", "xs")]
+        return max([size, *[oracle.length(row) for p in points for row in p.reshape(-1, p.shape[-1])]])
+    return size
+
+
+def _journey(space: Space, operation: _Operation, values: Sequence[Tensor], exact: Any) -> float:
+    """How much farther out than its arguments an operation passes or ends: 1/(1 − c|·|²) of the way it goes."""
+    k = space.k or 0.0
+    if k >= 0:
+        return 1.0
+    worst = 1.0
+    if operation.scale == "journey":
+        if operation.name == "expmap":
+            length = oracle.norm(values[0], values[1], k=k)
+        elif operation.name == "geodesic":
+            length = oracle.dist(values[1], values[2], k=k)
+        else:
+            length = values[0].item()
+        worst = float(oracle.mp.cosh(math.sqrt(-k) * length / 2) ** 2)
+    if operation.result == "point" and operation.scale in ("journey", "cloud"):
+        worst = max(worst, float(1 / (1 + k * oracle.length(exact) ** 2)))
+    return worst
+
+
+def _exact(space: Space, operation: _Operation, values: Sequence[Tensor]) -> Any | None:
+    """The right result, or None where the operation has none that coordinates can express."""
+    k = space.k or 0.0
+    if operation.name == "geodesic_unit" and not float(values[2].norm()) > 0:
+        return None
+    if k > 0 and not _expressible(space, operation, values, k):
+        return None
+    try:
+        exact = operation.function(
+            *_exact_arguments(values, operation.arguments), **{operation.parameter: _curvature(space, operation)}
+        )
+    except ZeroDivisionError:  # the point at infinity of a sphere
+        return None
+    if operation.result == "point" and k != 0:
+        reach = oracle.length(exact) * math.sqrt(abs(k))
+        # Near infinity a sphere's coordinates end; beyond the projection limit a manifold returns the limit, and what
+        # it does there is a law of its own.
+        if reach > space.eps**-0.5 or (k < 0 and reach >= space.domain.limit and operation.name != "antipode"):
+            return None
+    return exact
+
+
+def _expressible(space: Space, operation: _Operation, values: Sequence[Tensor], k: float) -> bool:
+    """Whether, on a sphere, the operation is not at an antipode, where it has many values or none."""
+    points = [v for n, v in zip(operation.arguments, values, strict=True) if n in ("x", "y")]
+    if operation.name == "antipode":
+        return float(values[0].double().norm()) * math.sqrt(k) > 1e-6
+    if operation.name == "weighted_midpoint":
+        xs, ws = values[0].double(), values[1].double()
+        factor = 2 / (1 + k * xs.square().sum(-1))
+        height, along = (ws * (factor - 1)).sum(), (ws * factor) @ xs
+        length = (height**2 + k * along.square().sum()).sqrt()
+        return bool(length > 0.1 * ws.sum()) and bool(height > -0.8 * length)
+    if operation.name in ("logmap", "geodesic", "gyration", "transp", "mobius_coadd", "mobius_cosub"):
+        return _away_from_antipode(k, points) > space.eps**0.5
+    if operation.name == "dist2plane":
+        if _away_from_antipode(k, points) < space.eps**0.5:
+            return False
+        return bool(oracle.dist2plane(*values, k=k) * math.sqrt(k) < 0.45 * math.pi)
+    return True
+
+
+def _error(space: Space, operation: _Operation, values: Sequence[Tensor], computed: Tensor) -> float:
+    names = operation.arguments
+    exact = _exact(space, operation, values)
+    if exact is None:
+        return SKIPPED
+    if not bool(torch.isfinite(computed).all()):
+        return math.inf
+    deviation = oracle.difference(computed, exact)
+    if deviation <= oracle.TINY:
+        return 0.0
+    scale = _scale(space, operation, values, exact)
+    # below this, squares vanish in the dtype
+    floor = math.sqrt(torch.finfo(space.dtype).tiny) * 1e3
+    if scale < floor and deviation < floor * space.eps:
+        return 0.0
+    gap = min(_gap(space, name, value) for name, value in zip(names, values, strict=True))
+    if gap <= 0:
+        return SKIPPED
+    error = float(deviation / scale) * min(gap, 1 / _journey(space, operation, values, exact))
+    k = space.k or 0.0
+    if k > 0:
+        absolute = error
+        if operation.result == "point":
+            absolute = float(oracle.dist(computed, exact, k=k)) * math.sqrt(k) / math.pi
+            if operation.name == "geodesic":
+                absolute *= _away_from_antipode(k, values[1:])
+        elif operation.result == "number" and operation.name in ("dist", "dist0", "dist2plane"):
+            absolute = float(deviation) * math.sqrt(k) / math.pi
+        elif operation.name in ("gyration", "transp", "logmap"):
+            absolute = error * _away_from_antipode(k, values)
+        error = min(error, absolute) / 2
+    return error
+
+
+def _away_from_antipode(k: float, values: Sequence[Tensor]) -> float:
+    """cos² of half the angle between the first two points: where it vanishes a rotation between them is undefined."""
+    x, y = values[0], values[1]
+    half = oracle.dist(x, y, k=k) * math.sqrt(k) / 2
+    opposite = oracle.dist(x, -y, k=k) * math.sqrt(k) / 2
+    return min(float(oracle.mp.cos(half) ** 2), float(oracle.mp.cos(opposite) ** 2))
+
+
+def _nothing(batch: Sequence[Tensor]) -> Tensor:
+    return torch.full((batch[0].shape[0],), SKIPPED, dtype=torch.float64)
+
+
+def _speaks(space: Space, operation: _Operation) -> bool:
+    k = space.k or 0.0
+    return operation.curvature == "any" or (k < 0 if operation.curvature == "negative" else k > 0)
+
+
+def _value_law(operation: _Operation) -> Law:
+    statement = f"{operation.name} is right: its error against sixty digits is at most 16 eps/(1 − c|x|²)"
+
+    def check(space: Space, *batch: Tensor) -> Tensor:
+        if not _speaks(space, operation):
+            return _nothing(batch)
+        with torch.no_grad():
+            computed = _call(space.manifold, operation, batch)
+        errors = [_error(space, operation, row, computed[i]) for i, row in enumerate(zip(*batch, strict=True))]
+        return torch.tensor(errors, dtype=torch.float64)
+
+    return law(
+        statement,
+        needs=[operation.name, "curvature"],
+        tolerance="oracle",
+        group="oracle",
+        name=f"oracle_{operation.name}",
+        examples=operation.arguments,
+        # a journey is x ⊕ (a rounded point): two operations, each of them allowed its own error
+        factor=4.0 if operation.scale in ("journey", "cloud", "plane") or operation.name == "logmap" else 1.0,
+    )(check)
+
+
+# -------------------------------------------------------------------------------------------------------- derivatives
+
+
+class _Call(torch.nn.Module):
+    """A manifold's operation as a module, so that its curvature can be replaced by one a row."""
+
+    def __init__(self, manifold: torch.nn.Module, operation: _Operation) -> None:
+        super().__init__()
+        self.manifold, self.operation = manifold, operation
+
+    def forward(self, *values: Tensor) -> Tensor:
+        return _call(self.manifold, self.operation, values)
+
+
+def _by_curvature(space: Space, operation: _Operation, batch: Sequence[Tensor]) -> Tensor | None:
+    """d(operation)/dk by autograd, row by row; None if the space has no curvature that can be learned."""
+    count = batch[0].shape[0]
+    shape = (count, *[1] * (batch[0].dim() - 1 if batch[0].dim() > 1 else 1))
+    if operation.name == "mobius_matvec":
+        shape = (count, 1)
+    k = space.k or 0.0
+    if isinstance(space.manifold, Functions):
+        stored = torch.full(shape, k, dtype=space.dtype, requires_grad=True)
+        value = _call(Functions(space.manifold.module, stored), operation, batch)
+        return _jacobian(value, stored, count)
+    learnable = space.sibling(k, learnable=True)
+    if learnable is None:
+        return None
+    module = _Call(learnable, operation)
+    ((name, parameter),) = module.named_parameters()
+    chain = torch.autograd.grad(learnable.k, parameter)[0]
+    stored = parameter.detach().expand(shape).clone().requires_grad_()
+    plain = module(*batch)
+    try:
+        value = torch.func.functional_call(module, {name: stored}, tuple(batch))
+    except RuntimeError:
+        value = plain
+    if value.shape == plain.shape and value is not plain:
+        return _jacobian(value, stored, count) / chain
+    # a manifold that does not broadcast its curvature is asked row by row
+    rows = []
+    for i in range(count):
+        single = module(*[value[i : i + 1] for value in batch])
+        rows.append(_jacobian(single, parameter, 1)[0])
+    return torch.stack(rows) / chain
+
+
+def _jacobian(value: Tensor, parameter: Tensor, count: int) -> Tensor:
+    """Derivative of every entry of a row by the row's curvature: (count, entries)."""
+    flat = value.reshape(count, -1)
+    columns = []
+    for j in range(flat.shape[1]):
+        if not flat.requires_grad:
+            columns.append(torch.zeros(count, dtype=flat.dtype))
+            continue
+        (gradient,) = torch.autograd.grad(flat[:, j].sum(), parameter, retain_graph=True, allow_unused=True)
+        columns.append(torch.zeros(count) if gradient is None else gradient.reshape(count, -1).sum(-1))
+    return torch.stack(columns, dim=-1).detach()
+
+
+def _largest(values: Sequence[Tensor], names: Sequence[str]) -> float:
+    sizes = [float(v.double().norm(dim=-1).max()) for n, v in zip(names, values, strict=True) if n in ("x", "y", "xs", "p")]
+    return max(sizes, default=0.0)
+
+
+def _smooth(space: Space, operation: _Operation, values: Sequence[Tensor]) -> bool:
+    """Whether the operation is differentiable there, and the derivative is not that of a cancellation."""
+    k = space.k or 0.0
+    if operation.name == "antipode" and k == 0:
+        return False  # −x on one side, −x/(k|x|²) on the other
+    if operation.name in ("dist", "geodesic", "logmap") or (k > 0 and len(values) > 1):
+        points = [v for n, v in zip(operation.arguments, values, strict=True) if n in ("x", "y")]
+        if len(points) == 2:
+            if operation.name == "dist" and torch.equal(points[0], points[1]):
+                return False
+            if k > 0 and _away_from_antipode(k, points) < 5e-2:
+                return False
+    if operation.name == "dist2plane":
+        size = oracle.dist2plane(*values, k=k)
+        return bool(size > 1e-2 * oracle.dist(values[0], values[1], k=k)) and not bool(size * math.sqrt(abs(k)) > 5)
+    if k > 0 and operation.name in ("mobius_scalar_mul", "mobius_matvec", "mobius_pointwise_mul", "geodesic_unit", "expmap"):
+        exact = operation.function(*_exact_arguments(values, operation.arguments), k=k)
+        return bool(oracle.length(exact) * math.sqrt(k) < 10)
+    if operation.name in ("norm", "dist0", "geodesic_unit"):
+        return float(values[-1].double().norm()) > 0
+    return True
+
+
+def _smooth_value(space: Space, operation: _Operation, values: Sequence[Tensor]) -> Any | None:
+    """The right result where the operation has one and is differentiable, else None."""
+    value = _exact(space, operation, values)
+    return value if value is not None and _smooth(space, operation, values) else None
+
+
+def _derivative_error(
+    space: Space,
+    operation: _Operation,
+    values: Sequence[Tensor],
+    computed: Tensor,
+    wrt: int | str,
+    value: Any,
+    direction: Any = None,
+) -> float:
+    names = operation.arguments
+    exact_values = _exact_arguments(values, names)
+    curvature = _curvature(space, operation)
+    try:
+        function = operation.function
+        if isinstance(wrt, int) and names[wrt] == "xs":
+            others = list(exact_values[0])
+            exact = oracle.derivative(
+                lambda x, k: operation.function([x, *others[1:]], *exact_values[1:], k=k),
+                others[0],
+                k=curvature,
+                wrt=0,
+                direction=direction,
+                value=value,
+            )
+        else:
+            exact = oracle.derivative(
+                function,
+                *exact_values,
+                k=curvature,
+                wrt=wrt,
+                direction=direction,
+                parameter=operation.parameter,
+                value=value,
+            )
+    except ZeroDivisionError:
+        return SKIPPED
+    if wrt == "k" and operation.parameter == "c":
+        exact = [-entry for entry in exact] if isinstance(exact, list) else -exact
+    if not bool(torch.isfinite(computed).all()):
+        return math.inf
+    deviation = float(oracle.difference(computed, exact))
+    if deviation <= oracle.TINY:
+        return 0.0
+    size, largest = float(_size(value)), _largest(values, names)
+    if operation.scale in ("journey", "cloud"):
+        size = max(size, largest)
+    if wrt == "k":
+        # Where the derivative vanishes the error is absolute, in its natural unit: the value times |x|².
+        scale = max(float(_size(exact)), 1e-2 * size * largest**2)
+    else:
+        assert isinstance(wrt, int)
+        argument = float(values[wrt].double().norm())
+        scale = max(float(_size(exact)), 1e-2 * size / argument if argument else 0.0)
+    floor = math.sqrt(torch.finfo(space.dtype).tiny) * 1e3
+    if scale < floor and deviation < floor:
+        return 0.0
+    gap = min(_gap(space, name, entry) for name, entry in zip(names, values, strict=True))
+    if gap <= 0:
+        return SKIPPED
+    gap = min(gap, 1 / _journey(space, operation, values, value))
+    if (space.k or 0.0) < 0 and operation.result == "point":
+        gap = min(gap, max(float(1 + (space.k or 0.0) * oracle.length(value) ** 2), space.eps))
+    # a first derivative may have lost one digit more to the boundary than the value
+    return deviation / scale * (gap if wrt == "k" else gap**2)
+
+
+def _curvature_law(operation: _Operation) -> Law:
+    statement = f"the derivative of {operation.name} by the curvature is right, at 0 and on both sides of it"
+
+    def check(space: Space, *batch: Tensor) -> Tensor:
+        if not _speaks(space, operation):
+            return _nothing(batch)
+        derivatives = _by_curvature(space, operation, batch)
+        if derivatives is None:
+            return _nothing(batch)
+        errors = _nothing(batch)
+        for i, row in enumerate(zip(*batch, strict=True)):
+            value = _smooth_value(space, operation, row)
+            if value is not None:
+                errors[i] = _derivative_error(space, operation, row, derivatives[i], "k", value)
+        return errors
+
+    return law(
+        statement,
+        needs=[operation.name, "curvature", "family"],
+        tolerance="derivative",
+        group="derivative",
+        name=f"curvature_derivative_of_{operation.name}",
+        examples=operation.arguments,
+    )(check)
+
+
+def _gradient_law(operation: _Operation) -> Law:
+    by = " and ".join(operation.derivatives)
+    statement = f"the derivative of {operation.name} by {by} is right"
+
+    def check(space: Space, *batch: Tensor) -> Tensor:
+        if not _speaks(space, operation):
+            return _nothing(batch)
+        count = batch[0].shape[0]
+        worst = _nothing(batch)
+        rows = list(zip(*batch, strict=True))
+        exact = [_smooth_value(space, operation, row) for row in rows]
+        generator = torch.Generator().manual_seed(count)
+        for name in operation.derivatives:
+            index = operation.arguments.index(name)
+            base = batch[index].detach()
+            along = torch.randn(base.shape, generator=generator, dtype=torch.float64)
+            # half of it along the argument itself: that is where radial formulas go wrong
+            size = base.double().norm(dim=-1, keepdim=True)
+            along = along / along.norm(dim=-1, keepdim=True).clamp_min(1e-12)
+            along = (along + base.double() / size.clamp_min(1e-300)).to(space.dtype)
+            if name == "xs":
+                along[:, 1:] = 0.0  # the first point moves, the others stay
+            moved = base.clone().requires_grad_()
+            value = _call(space.manifold, operation, [*batch[:index], moved, *batch[index + 1 :]]).reshape(count, -1)
+            columns = []
+            for j in range(value.shape[1]):
+                (gradient,) = torch.autograd.grad(value[:, j].sum(), moved, retain_graph=True)
+                columns.append((gradient.double() * along.double()).reshape(count, -1).sum(-1))
+            computed = torch.stack(columns, dim=-1)
+            for i, row in enumerate(rows):
+                if exact[i] is None:
+                    continue
+                direction = along[i, 0] if name == "xs" else along[i]
+                pointer = direction.item() if name in ("r", "s", "t") else direction
+                error = _derivative_error(space, operation, row, computed[i], index, exact[i], pointer)
+                worst[i] = max(float(worst[i]), error)
+        return worst
+
+    return law(
+        statement,
+        needs=[operation.name, "curvature"],
+        tolerance="gradient",
+        group="derivative",
+        name=f"gradient_of_{operation.name}",
+        examples=operation.arguments,
+    )(check)
+
+
+for _operation in _TABLE:
+    _value_law(_operation)
+for _operation in _TABLE:
+    _curvature_law(_operation)
+for _operation in _TABLE:
+    _gradient_law(_operation)
