@@ -197,6 +197,8 @@ def _train(session: Session, *, resume: bool, pictures: bool) -> list[dict[str, 
                 )
             )
     session.write_result(results)
+    if pictures:
+        session.write_comparison()
     return results
 
 

@@ -143,7 +143,9 @@ def fit(
             row: dict[str, Any] = {"epoch": at.epoch, "loss": float(loss.detach())}
             row.update(_evaluate(model, val, val_labels), curvatures=read_curvatures())
             if not torch.isfinite(loss):
-                _warn(at, f"the loss is {float(loss)} in epoch {at.epoch}; training stopped. Try a smaller lr.")
+                _warn(
+                    at, f"the loss is {float(loss.detach())} in epoch {at.epoch}; training stopped. Try a smaller lr."
+                )
                 at.epoch += 1
                 break
             if (row["val_accuracy"], -row["val_loss"]) > (at.best_accuracy, -at.best_loss):

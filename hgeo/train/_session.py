@@ -84,7 +84,7 @@ class Job:
                 hidden[test], dataset.labels[test], manifold=getattr(trained, "hidden_manifold", None), seed=self.seed
             )
             if folder is not None and pictures:
-                write_pictures(folder, trained, dataset, title=f"{self.model} on {self.dataset}, {self.space}")
+                write_pictures(folder, trained, dataset, title=f"{self.model} on {self.dataset}")
             described = {"dataset": self.dataset, "model": self.model, "space": self.space, "seed": self.seed}
             return {**described, "test_nmi": nmi, "cpu_seconds": seconds}
 
@@ -126,6 +126,22 @@ class Session:
     def write_result(self, results: Sequence[dict[str, Any]]) -> None:
         """``summary.json``: mean and spread over seeds."""
         write_json(self.path / "summary.json", {"summary": summarize(results), "runs": list(results)})
+
+    def write_comparison(self) -> list[Path]:
+        """``embedding.png`` of a session of several models: their first seeds beside each other."""
+        from hgeo.viz import comparison_figure, save_figure
+
+        drawn = [job for job in self.jobs if self.draws(job)]
+        if len(drawn) < 2:
+            return []
+        panels = []
+        for job in drawn:
+            model, dataset, folder = load_run(self.folder(job).path)
+            manifold = getattr(model, "hidden_manifold", None)
+            title = f"{job.model}: test accuracy {folder.result()['test_accuracy']:.3f}"
+            panels.append((title, embed(model, dataset), manifold))
+        figure = comparison_figure(panels, edge_index=dataset.edge_index, labels=dataset.labels)
+        return save_figure(figure, self.path / "embedding")
 
     def folder(self, job: Job) -> RunFolder:
         """A single job owns the session's folder; of several each has one inside."""

@@ -2,7 +2,16 @@
 
 from hgeo.viz._attention import Listener, attention_figure, attention_rows, attention_table, layer_attention
 from hgeo.viz._curves import curves_figure
-from hgeo.viz._disk import add_legend, disk_coordinates, draw_disk, draw_plane, embedding_figure, save_figure
+from hgeo.viz._disk import (
+    add_legend,
+    comparison_figure,
+    disk_coordinates,
+    draw_disk,
+    draw_embedding,
+    draw_plane,
+    embedding_figure,
+    save_figure,
+)
 from hgeo.viz._page import embedding_page, save_page
 
 __all__ = [
@@ -11,9 +20,11 @@ __all__ = [
     "attention_figure",
     "attention_rows",
     "attention_table",
+    "comparison_figure",
     "curves_figure",
     "disk_coordinates",
     "draw_disk",
+    "draw_embedding",
     "draw_plane",
     "embedding_figure",
     "embedding_page",

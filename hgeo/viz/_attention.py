@@ -12,7 +12,7 @@ from torch import Tensor
 from hgeo.data import Dataset
 from hgeo.viz._palette import EDGE, INK, color_of, marker_of
 
-__all__ = ["Listener", "attention_figure", "attention_rows", "attention_table"]
+__all__ = ["Listener", "attention_figure", "attention_rows", "attention_table", "layer_attention"]
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Any:
         ("loss", [("loss", "training"), ("val_loss", "validation")]),
         ("accuracy", [("val_accuracy", "validation")]),
     ]
-    if any(row.get("curvatures") for row in metrics):
+    if any(
+        row.get("curvatures") != metrics[0].get("curvatures") for row in metrics
+    ):  # one that never moves is no curve
         panels.append(("curvature", []))
     if any(row.get("attention_entropy") is not None or row.get("at_limit") is not None for row in metrics):
         panels.append(("health", [("attention_entropy", "attention entropy"), ("at_limit", "share at the limit")]))

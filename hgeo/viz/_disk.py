@@ -10,10 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hgeo._geoopt import geoopt
 from hgeo.math import geodesic
 from hgeo.viz._palette import EDGE, INK, NO_LABEL, color_of, marker_of
 
-__all__ = ["disk_coordinates", "draw_disk", "draw_plane", "embedding_figure", "save_figure"]
+__all__ = [
+    "add_legend",
+    "comparison_figure",
+    "disk_coordinates",
+    "draw_disk",
+    "draw_embedding",
+    "draw_plane",
+    "embedding_figure",
+    "save_figure",
+]
 
 _MOST_EDGES = 6000  # more of them only make the disk grey
 _POINTS_AN_EDGE = 24
@@ -65,7 +75,7 @@ def draw_disk(
     axes.add_patch(Circle((0, 0), 1, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=0))
     if edge_index is not None and edge_index.shape[1]:
         curves = _geodesics(points, _sample_links(edge_index, seed))
-        alpha = float(np.clip(60 / np.sqrt(len(curves)) / 6, 0.06, 0.6))
+        alpha = float(np.clip(6 / np.sqrt(len(curves)), 0.06, 0.6))
         axes.add_collection(LineCollection(list(curves), colors=EDGE, linewidths=0.45, alpha=alpha, zorder=1))
     _scatter(axes, points.numpy(), labels)
     axes.set_xlim(-1.03, 1.03)
@@ -83,7 +93,7 @@ def draw_plane(
     if edge_index is not None and edge_index.shape[1]:
         links = _sample_links(edge_index, 0)
         lines = points[links.T].numpy()
-        alpha = float(np.clip(60 / np.sqrt(len(lines)) / 6, 0.06, 0.6))
+        alpha = float(np.clip(6 / np.sqrt(len(lines)), 0.06, 0.6))
         axes.add_collection(LineCollection(list(lines), colors=EDGE, linewidths=0.45, alpha=alpha, zorder=1))
     _scatter(axes, points.numpy(), labels)
     axes.set_facecolor("white")
@@ -112,13 +122,44 @@ def embedding_figure(
 
     figure = Figure(figsize=(7.4, 6.4), dpi=150, facecolor="white")
     axes = figure.add_axes((0.02, 0.02, 0.80, 0.90))
-    draw_disk(axes, disk_coordinates(points, manifold), edge_index=edge_index, labels=labels, title=title)
+    draw_embedding(axes, points, manifold, edge_index=edge_index, labels=labels, title=title)
     if labels is not None:
-        add_legend(figure, axes, labels, class_names)
+        add_legend(axes, labels, class_names)
     return figure
 
 
-def add_legend(figure: Any, axes: Any, labels: Tensor, class_names: Sequence[str] | None = None) -> None:
+def comparison_figure(
+    panels: Sequence[tuple[str, Tensor, Any]], *, edge_index: Tensor | None = None, labels: Tensor | None = None
+) -> Any:
+    """Embeddings of the same nodes beside each other; a panel is a title, the points and their manifold."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.2 * len(panels) + 1.0, 5.4), dpi=150, facecolor="white", layout="constrained")
+    for number, (title, points, manifold) in enumerate(panels):
+        axes = figure.add_subplot(1, len(panels), number + 1)
+        draw_embedding(axes, points, manifold, edge_index=edge_index, labels=labels, title=title)
+    if labels is not None and panels:
+        add_legend(axes, labels)
+    return figure
+
+
+def draw_embedding(
+    axes: Any,
+    points: Tensor,
+    manifold: Any,
+    *,
+    edge_index: Tensor | None = None,
+    labels: Tensor | None = None,
+    title: str = "",
+) -> None:
+    """A flat space as a plane, any other as a disk."""
+    if isinstance(manifold, geoopt.Euclidean):
+        draw_plane(axes, points, edge_index=edge_index, labels=labels, title=title)
+    else:
+        draw_disk(axes, disk_coordinates(points, manifold), edge_index=edge_index, labels=labels, title=title)
+
+
+def add_legend(axes: Any, labels: Tensor, class_names: Sequence[str] | None = None) -> None:
     """A legend of the classes that occur, to the right of the picture."""
     from matplotlib.lines import Line2D
 
@@ -183,7 +224,7 @@ def _geodesics(points: Tensor, links: Tensor) -> np.ndarray:
 
 
 def _scatter(axes: Any, points: np.ndarray, labels: Tensor | None) -> None:
-    size = float(np.clip(4000 / max(len(points), 1), 5, 42))
+    size = float(np.clip(20000 / max(len(points), 1), 8, 60))
     if labels is None:
         axes.scatter(*points.T, s=size, c=color_of(0), linewidths=0, zorder=2)
         return

@@ -1,0 +1,203 @@
+"""A user's own data come in canonical form, or with an error that names the array, the shape and the row."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from hgeo.data import DataError, from_dgl, from_npz, from_pyg, load, make_dataset
+
+
+def arrays(nodes=40, **changes):
+    generator = np.random.default_rng(0)
+    content = {
+        "edge_index": generator.integers(nodes, size=(2, 3 * nodes)),
+        "feat": generator.normal(size=(nodes, 5)).astype(np.float32),
+        "label": np.arange(nodes) % 4,
+    }
+    content.update(changes)
+    return {key: value for key, value in content.items() if value is not None}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(**changes):
+        path = tmp_path / "mine.npz"
+        np.savez(path, **arrays(**changes))
+        return path
+
+    return save
+
+
+def test_edges_become_symmetric_without_loops_and_duplicates(saved):
+    data = from_npz(saved(edge_index=np.array([[0, 0, 1, 2, 2], [1, 1, 0, 2, 3]])))
+    assert set(map(tuple, data.edge_index.T.tolist())) == {(0, 1), (1, 0), (2, 3), (3, 2)}
+    assert data.num_edges == 4
+    assert (data.edge_index[1].diff() >= 0).all()
+
+
+def test_the_split_is_decided_by_its_seed_and_disjoint(saved):
+    path = saved(nodes=200)
+    first, again, other = load(path), load(path), load(path, split_seed=1)
+    for part in ("train_idx", "val_idx", "test_idx"):
+        assert torch.equal(getattr(first, part), getattr(again, part))
+    assert not torch.equal(first.train_idx, other.train_idx)
+    together = torch.cat([first.train_idx, first.val_idx, first.test_idx])
+    assert len(together.unique()) == len(together)
+    assert torch.bincount(first.labels[first.train_idx]).tolist() == [20, 20, 20, 20]
+
+
+def test_masks_are_obeyed(saved):
+    masks = {f"{part}_mask": np.arange(40) % 3 == number for number, part in enumerate(("train", "val", "test"))}
+    data = from_npz(saved(**masks))
+    assert data.train_idx.tolist() == list(range(0, 40, 3))
+    assert data.test_idx.tolist() == list(range(2, 40, 3))
+
+
+def test_unlabelled_nodes_are_in_no_set(saved):
+    label = np.arange(40) % 4
+    label[:10] = -1
+    data = from_npz(saved(label=label))
+    assert data.num_classes == 4
+    assert min(int(index.min()) for index in (data.train_idx, data.val_idx, data.test_idx)) >= 10
+
+
+def test_counts_of_words_stay_sparse_and_their_rows_sum_to_one(saved):
+    counts = (np.random.default_rng(1).random((40, 30)) < 0.1).astype(np.float32) * 3
+    data = from_npz(saved(feat=counts))
+    assert data.is_sparse
+    total = data.features.to_dense().sum(dim=1)
+    assert torch.allclose(total[counts.sum(1) > 0], torch.ones(()))
+    assert (total[counts.sum(1) == 0] == 0).all()
+
+
+def test_sparse_arrays_in_the_file_give_the_same_features_as_dense_ones(saved):
+    counts = (np.random.default_rng(1).random((40, 30)) < 0.1).astype(np.float32)
+    matrix = scipy.sparse.csr_matrix(counts)
+    parts = {"feat_data": matrix.data, "feat_indices": matrix.indices, "feat_indptr": matrix.indptr}
+    dense = from_npz(saved(feat=counts)).features.to_dense()
+    sparse = from_npz(saved(feat=None, feat_shape=np.array(matrix.shape), **parts)).features.to_dense()
+    assert torch.equal(dense, sparse)
+
+
+def test_dense_features_are_standardised_to_rows_of_about_unit_length(saved):
+    wild = np.random.default_rng(2).normal(loc=1e3, scale=50.0, size=(40, 5))
+    wild[:, 4] = 7.0
+    data = from_npz(saved(feat=wild))
+    assert data.features.norm(dim=1).square().mean().item() == pytest.approx(0.8, rel=1e-3)  # 4 of 5 columns vary
+    assert data.features[:, 4].abs().max() == 0
+
+
+def test_normalisation_can_be_switched_off(saved):
+    path = saved()
+    assert torch.equal(from_npz(path, normalize="none").features, torch.from_numpy(arrays()["feat"]))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"edge_index": np.zeros((7, 2), int)}, r"edge_index has shape \(7, 2\).*transpose"),
+        ({"edge_index": np.array([[0, 3], [1, 99]])}, r"edge_index column 1 is \(3, 99\), expected node ids 0 … 39"),
+        ({"edge_index": np.zeros((2, 3))}, r"edge_index has dtype float64"),
+        ({"feat": np.zeros((39, 5))}, r"feat has 39 rows but label has 40"),
+        ({"feat": np.zeros(40)}, r"feat has shape \(40,\)"),
+        ({"feat": np.where(np.arange(200).reshape(40, 5) == 17, np.nan, 1.0)}, r"feat row 3, column 2 is nan"),
+        ({"label": np.zeros((40, 3), int)}, r"label has shape \(40, 3\)"),
+        ({"label": np.where(np.arange(40) == 6, 0.5, 1.0)}, r"label row 6 is 0.5"),
+        ({"label": np.where(np.arange(40) == 9, -2, 1)}, r"label row 9 is -2"),
+        ({"label": np.zeros(40, int)}, r"1 class"),
+        ({"label": np.array(["a", "b"] * 20)}, r"label has dtype"),
+        ({"feat": None}, r"has no feat; it holds edge_index, label"),
+        ({"train_mask": np.ones(40, bool)}, r"val_mask, test_mask missing"),
+    ],
+)
+def test_a_wrong_array_is_named_with_its_shape_or_row(saved, changes, message):
+    with pytest.raises(DataError, match=message):
+        from_npz(saved(**changes))
+
+
+@pytest.mark.parametrize(
+    ("train", "message"),
+    [
+        (np.ones(39, bool), r"train_mask has length 39, expected 40"),
+        (np.arange(40) == 1, r"val_mask row 1 is in train_mask, too"),
+        (np.zeros(40, bool), r"train_mask chooses no node"),
+        (np.array([3, 77]), r"train_mask holds node 77"),
+        (np.ones((40, 2), bool), r"train_mask has shape \(40, 2\)"),
+    ],
+)
+def test_a_wrong_mask_is_named(saved, train, message):
+    with pytest.raises(DataError, match=message):
+        from_npz(saved(train_mask=train, val_mask=np.arange(40) == 1, test_mask=np.arange(40) == 2))
+
+
+def test_a_wrong_sparse_part_is_named_with_its_row(saved):
+    parts = {"feat_data": np.ones(2), "feat_indptr": np.array([0, 1, *[2] * 39]), "feat_shape": np.array([40, 3])}
+    with pytest.raises(DataError, match=r"feat_indices of row 1 holds 5, expected 0 … 2"):
+        from_npz(saved(feat=None, feat_indices=np.array([0, 5]), **parts))
+
+
+def test_a_file_that_is_no_npz_or_not_there_says_so(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nothing\.npz"):
+        load(tmp_path / "nothing.npz")
+    (tmp_path / "bad.npz").write_bytes(b"PK\x03\x04 but then nonsense")
+    with pytest.raises(DataError, match="not a readable"):
+        load(tmp_path / "bad.npz")
+    np.savez(tmp_path / "objects.npz", edge_index=np.array([{"a": 1}], dtype=object))
+    with pytest.raises(DataError, match="plain arrays"):
+        load(tmp_path / "objects.npz")
+
+
+def test_an_unknown_name_suggests_a_near_one():
+    with pytest.raises(DataError, match="did you mean 'pubmed'"):
+        load("pubmd")
+
+
+def test_dgl_and_pyg_objects_and_the_file_give_the_same_data(saved):
+    dgl = pytest.importorskip("dgl")
+    pyg = pytest.importorskip("torch_geometric.data")
+    content = arrays()
+    graph = dgl.graph((content["edge_index"][0], content["edge_index"][1]), num_nodes=40)
+    graph.ndata["feat"], graph.ndata["label"] = torch.from_numpy(content["feat"]), torch.from_numpy(content["label"])
+    other = pyg.Data(
+        x=torch.from_numpy(content["feat"]),
+        y=torch.from_numpy(content["label"]),
+        edge_index=torch.from_numpy(content["edge_index"]),
+    )
+    expected = from_npz(saved())
+    for data in (from_dgl(graph), from_pyg(other)):
+        for field in ("edge_index", "features", "labels", "train_idx", "val_idx", "test_idx"):
+            assert torch.equal(getattr(data, field), getattr(expected, field)), field
+
+
+def test_a_heterogeneous_dgl_graph_is_refused():
+    dgl = pytest.importorskip("dgl")
+    graph = dgl.heterograph({("a", "to", "b"): ([0], [0])})
+    with pytest.raises(DataError, match="node types"):
+        from_dgl(graph)
+
+
+def test_dgl_view_keeps_edges_features_and_masks(saved):
+    pytest.importorskip("dgl")
+    data = from_npz(saved())
+    graph = data.dgl()
+    assert torch.equal(torch.stack(graph.edges()), data.edge_index)
+    assert torch.equal(graph.ndata["train_mask"].nonzero().flatten(), data.train_idx)
+
+
+def test_the_hgeo_graph_has_the_edges_of_edge_index(saved):
+    data = from_npz(saved())
+    assert data.graph.num_edges == data.num_edges
+    assert torch.equal(torch.stack([data.graph.col, data.graph.row]), data.edge_index)
+
+
+def test_to_moves_the_dtype_of_sparse_and_dense_features(saved):
+    assert from_npz(saved()).to(dtype=torch.float64).features.dtype == torch.float64
+    sparse = load("karate").to(dtype=torch.float64)
+    assert sparse.is_sparse
+    assert sparse.features.dtype == torch.float64
+
+
+def test_a_graph_without_edges_is_a_data_set():
+    data = make_dataset("points", np.zeros((2, 0), dtype=int), np.eye(8), np.arange(8) % 2)
+    assert data.num_edges == 0

@@ -1,0 +1,192 @@
+"""The loop: same seed, same bits; interrupted and resumed, the same bits; the best epoch is what is kept."""
+
+import os
+import signal
+
+import pytest
+import torch
+from torch import nn
+
+import hgeo
+from hgeo.data import hierarchy, karate
+from hgeo.nn import HATConv
+from hgeo.train import RunFolder, Settings, TrainingWarning, curvatures, fit, inspect, make_optimizer
+
+
+class Network(nn.Module):
+    """Two layers of hyperbolic attention with dropout, small."""
+
+    hops = 2
+
+    def __init__(self, data, *, c=1.0, learnable=False, dropout=0.3):
+        super().__init__()
+        ball = hgeo.PoincareBall(c=c, learnable=learnable)
+        self.first = HATConv(
+            data.num_features, 3, ball, feat_drop=dropout, attn_drop=dropout, bias="point", activation_space="tangent"
+        )
+        self.second = HATConv(3, data.num_classes, hgeo.PoincareBall(c=1.0), in_manifold=ball, activation=None)
+
+    def forward(self, graph, features):
+        return hgeo.log0(self.second.manifold, self.second(graph, self.first(graph, features)))
+
+
+@pytest.fixture(scope="module")
+def data():
+    return hierarchy(depth=3, branches=4)
+
+
+def network(data, seed=0, **options):
+    torch.manual_seed(seed)
+    return Network(data, **options)
+
+
+QUICK = Settings(lr=0.03, epochs=12, patience=12)
+
+
+def test_the_same_seed_gives_the_same_bits(data):
+    first, again = (fit(network(data), data, QUICK, seed=1) for _ in range(2))
+    other = fit(network(data), data, QUICK, seed=2)
+    assert first.val_loss == again.val_loss
+    assert all(torch.equal(first.state[name], again.state[name]) for name in first.state)
+    assert first.val_loss != other.val_loss
+
+
+def test_training_learns(data):
+    result = fit(network(data, dropout=0.0), data, Settings(lr=0.05, epochs=60, patience=60))
+    chance = 1 / data.num_classes
+    assert result.val_accuracy > 1.5 * chance
+    assert result.test_accuracy > 1.5 * chance
+
+
+def test_the_model_ends_with_the_weights_of_its_best_epoch(data, tmp_path):
+    folder = RunFolder(tmp_path)
+    model = network(data)
+    result = fit(model, data, QUICK, folder=folder)
+    rows = folder.metrics()
+    best = max(rows, key=lambda row: (row["val_accuracy"], -row["val_loss"]))
+    assert len(rows) == result.epochs
+    assert (best["epoch"], best["val_accuracy"], best["val_loss"]) == (
+        result.best_epoch,
+        result.val_accuracy,
+        result.val_loss,
+    )
+    model.eval()
+    with torch.no_grad():
+        logits = model(data.graph, data.features)[data.val_idx]
+    assert torch.nn.functional.cross_entropy(logits, data.labels[data.val_idx]).item() == pytest.approx(
+        result.val_loss, rel=1e-5
+    )
+
+
+def test_patience_ends_a_run_that_does_not_improve(data):
+    result = fit(network(data), data, Settings(lr=0.0, epochs=50, patience=5))
+    assert result.epochs == 6  # the first epoch is the best, then five that are not better
+
+
+def test_a_run_folder_holds_what_happened_in_safe_formats(data, tmp_path):
+    fit(network(data), data, QUICK, folder=RunFolder(tmp_path))
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"metrics.jsonl", "result.json", "model.safetensors"} <= names
+    assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pt", ".pkl", ".bin")]
+    loaded = network(data, seed=9)
+    loaded.load_state_dict(RunFolder(tmp_path).weights())
+    row = RunFolder(tmp_path).metrics()[0]
+    assert {"epoch", "loss", "val_loss", "val_accuracy", "curvatures", "at_limit", "attention_entropy"} <= set(row)
+
+
+def test_an_interrupted_run_resumes_to_the_same_bits(data, tmp_path):
+    whole = fit(network(data, learnable=True), data, QUICK, seed=3)
+    folder = RunFolder(tmp_path)
+
+    def interrupt(row):
+        if row["epoch"] == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(network(data, learnable=True), data, QUICK, seed=3, folder=folder, on_epoch=interrupt)
+    assert not folder.is_complete
+    assert len(folder.metrics()) == 5
+    resumed = fit(network(data, learnable=True), data, QUICK, seed=3, folder=folder, resume=True)
+    assert folder.is_complete
+    assert resumed.epochs == whole.epochs
+    assert all(torch.equal(whole.state[name], resumed.state[name]) for name in whole.state)
+    assert [row["epoch"] for row in folder.metrics()] == list(range(resumed.epochs))
+
+
+def test_ctrl_c_is_ours_only_while_training(data):
+    before = signal.getsignal(signal.SIGINT)
+    fit(network(data), data, Settings(epochs=1))
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_learnable_curvature_is_logged_and_moves(data, tmp_path):
+    folder = RunFolder(tmp_path)
+    fit(network(data, learnable=True), data, QUICK, folder=folder)
+    rows = folder.metrics()
+    assert rows[0]["curvatures"][0] != rows[-1]["curvatures"][0]
+    assert rows[0]["curvatures"][1] == rows[-1]["curvatures"][1] == -1.0
+
+
+def test_curvatures_lists_a_shared_manifold_once(data):
+    assert curvatures(network(data, c=0.5)) == [-0.5, -1.0]
+
+
+def test_point_biases_stay_on_the_manifold(data):
+    model = network(data, c=4.0)
+    fit(model, data, Settings(lr=0.3, epochs=15))
+    assert model.first.bias.norm() * 2 < 1
+    assert model.first.bias.norm() > 0
+
+
+def test_no_decay_on_points_and_curvatures(data):
+    model = network(data, learnable=True)
+    optimizer = make_optimizer(model, lr=0.1, weight_decay=0.5)
+    decayed = {id(p) for group in optimizer.param_groups if group["weight_decay"] for p in group["params"]}
+    assert id(model.first.weight) in decayed
+    assert id(model.first.bias) not in decayed
+    assert not decayed & {id(p) for p in model.first.manifold.parameters()}
+
+
+def test_a_healthy_network_is_not_warned_about(data, recwarn):
+    fit(network(data), data, Settings(lr=0.01, epochs=25))
+    assert not [w for w in recwarn if issubclass(w.category, TrainingWarning)]
+
+
+def test_points_at_the_limit_are_warned_about_in_words(data):
+    model = network(data)
+    with torch.no_grad():
+        model.first.weight.mul_(1e4)
+    assert inspect(model, data.graph, data.features).at_limit > 0.5
+    with pytest.warns(TrainingWarning, match="radius limit"):
+        result = fit(model, data, Settings(lr=1e-4, epochs=21, patience=30))
+    assert len(result.warnings) == len({text.split()[0] for text in result.warnings})
+
+
+def test_attention_that_looks_only_at_itself_is_collapsed(data):
+    model = network(data)
+    model.second.beta = 1e4
+    health = inspect(model, data.graph, data.features)
+    assert health.entropy < 0.05
+    assert "aggregation has stopped" in health.warning()
+
+
+def test_uniform_attention_has_full_entropy(data):
+    model = network(data)
+    model.first.beta = model.second.beta = 1e-9
+    assert inspect(model, data.graph, data.features).entropy == pytest.approx(1.0, abs=1e-4)
+
+
+def test_a_loss_that_is_no_number_stops_training_with_a_warning(data):
+    model = network(data)
+    with torch.no_grad():
+        model.first.weight[0, 0] = float("nan")
+    with pytest.warns(TrainingWarning, match="loss is nan"):
+        result = fit(model, data, QUICK)
+    assert result.epochs == 1
+
+
+def test_sparse_features_train_too():
+    club = karate()
+    result = fit(network(club), club, Settings(lr=0.05, epochs=30))
+    assert result.epochs > 0
+    assert 0 <= result.test_accuracy <= 1

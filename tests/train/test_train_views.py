@@ -1,0 +1,81 @@
+"""Training on the neighbourhood of the wanted nodes is exact, or is not done."""
+
+import pytest
+import torch
+
+import hgeo
+from hgeo.data import hierarchy, karate
+from hgeo.nn import HATConv
+from hgeo.train import full_view, khop_view, view_for
+
+
+class Network(torch.nn.Module):
+    hops = 2
+
+    def __init__(self, data, **options):
+        super().__init__()
+        ball = hgeo.PoincareBall(c=1.0)
+        self.first = HATConv(data.num_features, 3, ball, **options)
+        self.second = HATConv(3, 4, hgeo.PoincareBall(c=1.0), in_manifold=ball, activation=None, **options)
+
+    def forward(self, graph, features):
+        return hgeo.log0(self.second.manifold, self.second(graph, self.first(graph, features)))
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return hierarchy(cross_links=0.0)
+
+
+@pytest.fixture
+def wanted():
+    return torch.tensor([700, 3, 1500])  # in no order
+
+
+def test_two_hops_give_the_outputs_and_gradients_of_the_whole_graph(tree, wanted):
+    torch.manual_seed(0)
+    model = Network(tree).double()
+    data = tree.to(dtype=torch.float64)
+    gradients = []
+    for view in (full_view(data, wanted), khop_view(data, wanted, 2)):
+        model.zero_grad()
+        logits = view.logits(model)
+        logits.square().sum().backward()
+        gradients.append((logits.detach(), model.first.weight.grad.clone()))
+    for full, part in zip(*gradients, strict=True):
+        assert torch.allclose(full, part, rtol=1e-10, atol=1e-14)
+
+
+def test_one_hop_is_not_enough_for_two_layers(tree, wanted):
+    model = Network(tree)
+    assert not torch.allclose(
+        full_view(tree, wanted).logits(model), khop_view(tree, wanted, 1).logits(model), rtol=1e-3
+    )
+
+
+def test_a_view_is_chosen_where_it_is_exact(tree, wanted):
+    assert view_for(Network(tree), tree, wanted).num_edges < tree.num_edges / 5
+
+
+@pytest.mark.parametrize("option", [{"radius_norm": True}, {"degree_norm": True}])
+def test_the_whole_graph_is_taken_where_a_layer_looks_beyond_its_neighbours(tree, wanted, option):
+    assert view_for(Network(tree, **option), tree, wanted).num_edges == tree.num_edges
+
+
+def test_the_whole_graph_is_taken_when_the_neighbourhood_is_nearly_all_of_it(tree):
+    view = view_for(Network(tree), tree, torch.arange(0, tree.num_nodes, 2))
+    assert view.num_edges == tree.num_edges
+
+
+def test_a_model_that_does_not_say_how_far_it_looks_gets_the_whole_graph(tree, wanted):
+    model = Network(tree)
+    model.hops = None
+    assert view_for(model, tree, wanted).num_edges == tree.num_edges
+
+
+def test_rows_of_sparse_features_are_the_rows_of_the_dense_ones():
+    club = karate()
+    view = khop_view(club, torch.tensor([16]), 1)  # node 16 knows 5 and 6
+    dense = club.features.to_dense()
+    assert torch.equal(view.features.to_dense(), dense[[5, 6, 16]])
+    assert view.rows.tolist() == [2]
