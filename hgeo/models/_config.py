@@ -15,7 +15,8 @@ GRAPH_METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gat", "hgcn", "kappa
 class Config:
     """Hyper-parameters of one training run. ``space`` is the hidden space, so its dimension is the paper's "dimension".
 
-    ``beta`` is the sharpness of the first layer's attention, ``beta_out`` that of the second; 0 is uniform attention.
+    ``beta`` is the sharpness of the first layer's attention, ``beta_out`` that of the second (None: the
+    same); 0 is uniform attention.
     The fields from ``c`` to ``readout`` describe the model, the others the training. A field that a method has no use
     for (β of a GCN, say) is ignored by it.
     """
@@ -24,7 +25,7 @@ class Config:
     dim: int = 16
     c: float = 1.0
     beta: float = 0.1
-    beta_out: float = 0.1
+    beta_out: float | None = None
     radius_norm: bool = True
     self_score: Literal["zero", "mean"] = "mean"
     degree_norm: bool = False
@@ -49,6 +50,11 @@ class Config:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a number in [0, 1)")
         if self.dim < 1 or self.epochs < 1:
             raise ValueError(f"dim and epochs must be at least 1, got dim={self.dim}, epochs={self.epochs}")
+
+    @property
+    def betas(self) -> tuple[float, float]:
+        """Sharpness of the first and the second layer."""
+        return self.beta, self.beta if self.beta_out is None else self.beta_out
 
     def to_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -91,7 +97,6 @@ def defaults(method: str, dim: int, *, num_nodes: int = 0) -> Config:
         return replace(
             config,
             beta=1.0,
-            beta_out=1.0,
             radius_norm=False,
             self_score="zero",
             degree_norm=False,
@@ -100,5 +105,5 @@ def defaults(method: str, dim: int, *, num_nodes: int = 0) -> Config:
             label_smoothing=0.0,
         )
     if method == "hat-uniform":
-        return replace(config, beta=0.0, beta_out=0.0)
+        return replace(config, beta=0.0)
     return config

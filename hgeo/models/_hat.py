@@ -71,7 +71,7 @@ class HAT(nn.Module):
         self.config = config
         linear_head = config.readout == "linear"
         out_manifold = manifold_like(manifold)
-        options = attention_options(config, config.beta, manifold)
+        options = attention_options(config, config.betas[0], manifold)
         self.conv1 = HATConv(
             in_dim, config.dim, manifold, activation=_ACTIVATIONS[config.activation], feat_drop=config.feat_drop,
             backend=backend, **options,
@@ -79,7 +79,7 @@ class HAT(nn.Module):
         self.conv2 = HATConv(
             config.dim, config.dim if linear_head else num_classes, out_manifold, in_manifold=manifold,
             activation=_ACTIVATIONS[config.activation] if linear_head else None, feat_drop=config.hidden_drop,
-            backend=backend, **attention_options(config, config.beta_out, out_manifold),
+            backend=backend, **attention_options(config, config.betas[1], out_manifold),
         )  # fmt: skip
         self.head = nn.Linear(config.dim, num_classes) if linear_head else None
         if self.head is not None:

@@ -38,6 +38,7 @@ from hgeo.train._lanes import (
     edge_softmax,
     edge_weighted_sqdist,
     keys_for,
+    label_leads,
     lane_matmul,
     replace_self_scores,
     row_norm,
@@ -194,8 +195,8 @@ class _Knobs:
 # Runs of one batch may differ in these and must agree in all other fields.
 _PER_RUN: dict[str, Callable[[Config], float]] = {
     "root_c": lambda config: max(config.c, 1e-6) ** 0.5,
-    "beta1": lambda config: config.beta,
-    "beta2": lambda config: config.beta_out,
+    "beta1": lambda config: config.betas[0],
+    "beta2": lambda config: config.betas[1],
     "radius_norm": lambda config: float(config.radius_norm),
     "self_mean": lambda config: float(config.self_score == "mean"),
     "degree_norm": lambda config: float(config.degree_norm or config.method == "gcn"),
@@ -272,6 +273,40 @@ def _tanh_ratio(t: Tensor) -> Tensor:
     return torch.where(t > 1e-3, torch.tanh(t) / t.clamp(min=1e-3), 1.0 - t * t / 3.0)
 
 
+class _BallFactors(torch.autograd.Function):
+    """tanh(t)/t and cosh²t, in few passes."""
+
+    @staticmethod
+    def forward(ctx: Any, t: Tensor) -> tuple[Tensor, Tensor]:
+        small = t.clamp(min=1e-3)
+        tanh = torch.tanh(small)
+        ratio, square = tanh / small, torch.cosh(t).square_()
+        ctx.save_for_backward(small, tanh, ratio, square)
+        return ratio, square
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        small, tanh, ratio, square = ctx.saved_tensors
+        slope = (square.reciprocal() - ratio).div_(small)
+        return grads[0] * slope + grads[1] * (2.0 * square * tanh)
+
+
+class _HalfDistance(torch.autograd.Function):
+    """asinh(√z), by log1p, which torch computes in vectors; its slope is ½/√(z(1+z)), and is cut off at z = 1e-12."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor) -> Tensor:
+        z = z.clamp(min=1e-12)
+        root, other = z.sqrt(), (z + 1.0).sqrt_()
+        ctx.save_for_backward(root, other)
+        return z.div_(other + 1.0).add_(root).log1p_()
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        root, other = ctx.saved_tensors
+        return (root * other).reciprocal_().mul_(grads[0]).mul_(0.5)
+
+
 def _distance_scores(u: Tensor, radius: Tensor, beta: Tensor, block: Block, knobs: _Knobs) -> Tensor:
     """−β·d_c(exp0(u_i), exp0(u_j)) per edge, with the options ``radius_norm`` and ``self_score``.
 
@@ -281,14 +316,14 @@ def _distance_scores(u: Tensor, radius: Tensor, beta: Tensor, block: Block, knob
     root_c = knobs.root_c.unsqueeze(1)
     mean = radius.mean(1, keepdim=True).clamp(min=1e-12)
     scale = torch.where(knobs.radius_norm.unsqueeze(1) > 0, 1.0 / mean, 1.0)
-    long = root_c * scale * radius
-    t = long.clamp(max=_MAX_RADIUS)
-    scale = torch.where(long > _MAX_RADIUS, _MAX_RADIUS / (root_c * radius.clamp(min=1e-12)), scale)
-    z = edge_weighted_sqdist(row_scale(u, scale * _tanh_ratio(t)), torch.cosh(t).square() * root_c, block)
-    # asinh(√z) by log1p, which torch computes in vectors
-    z = z.clamp(min=1e-12)
-    distance = torch.log1p(z.sqrt() + z / (1.0 + (1.0 + z).sqrt()))
-    return replace_self_scores(distance * (-2.0 * beta.unsqueeze(1) / root_c), knobs.self_mean, block)
+    t = radius * (scale * root_c)
+    if bool((t > _MAX_RADIUS).any()):
+        factor = torch.where(t > _MAX_RADIUS, _MAX_RADIUS / t.clamp(min=1e-12), 1.0)
+        t, scale = t * factor, scale * factor
+    ratio, square_cosh = _BallFactors.apply(t)
+    z = edge_weighted_sqdist(row_scale(u, ratio * scale), square_cosh * root_c, block)
+    scores = _HalfDistance.apply(z) * (-2.0 * beta.unsqueeze(1) / root_c)
+    return replace_self_scores(scores, knobs.self_mean, block)
 
 
 def _attend(u: Tensor, weights: Tensor, block: Block, knobs: _Knobs) -> Tensor:
@@ -450,7 +485,7 @@ def train_batch(
                 continue
             _, logits = batched_forward(params, views.val, knobs)
             losses = _unpack(_losses(logits, val_y, val_share, None), len(active)).tolist()
-            hits = (val_share * (logits.argmax(2) == val_y.view(1, -1, 1))).sum(1)
+            hits = (val_share * label_leads(logits, val_y)).sum(1)
             accuracies = _unpack(hits, len(active)).tolist()
         for lane, run in enumerate(active):
             if stopped[run]:  # it rides along until a whole group of lanes is free

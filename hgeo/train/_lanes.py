@@ -38,6 +38,7 @@ __all__ = [
     "edge_softmax",
     "edge_weighted_sqdist",
     "keys_for",
+    "label_leads",
     "lane_matmul",
     "replace_self_scores",
     "row_norm",
@@ -617,6 +618,26 @@ class _Aggregate(torch.autograd.Function):
 def aggregate(x: Tensor, weights: Tensor, block: Block) -> Tensor:
     """Σ_j weights_ij x_j into each destination."""
     return _Aggregate.apply(x, weights, block)
+
+
+@_kernel
+def _lead(logits: Any, labels: Any, out: Any) -> None:  # pragma: no cover - compiled
+    groups, n, classes, _ = logits.shape
+    for g in range(groups):
+        for i in range(n):
+            o = (g * n + i) * classes
+            top = splat(-np.inf)
+            for c in range(classes):
+                if c != labels[i]:
+                    top = larger(top, load(logits, o + c))
+            store(out, g * n + i, load(logits, o + labels[i]) - top)
+
+
+def label_leads(logits: Tensor, labels: Tensor) -> Tensor:
+    """1 where the label's logit is larger than every other, else 0: (groups, n, classes, L) → (groups, n, L)."""
+    out = torch.empty(logits.shape[0], logits.shape[1], LANES)
+    _lead(_data(logits), labels.numpy(), out.numpy())
+    return (out > 0).to(out.dtype)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

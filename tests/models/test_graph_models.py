@@ -1,0 +1,132 @@
+"""Every graph network keeps one interface, learns, and reads sparse features without making them dense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+import hgeo
+from hgeo.data import load
+from hgeo.models import GRAPH_METHODS, HAT, Config, build, defaults
+from hgeo.models._euclidean import dgl_graph
+
+
+@pytest.fixture(scope="module")
+def karate():
+    return load("karate")
+
+
+@pytest.mark.parametrize("name", GRAPH_METHODS)
+def test_a_model_gives_logits_and_hidden_points_of_its_manifold(name, karate):
+    torch.manual_seed(0)
+    model = build(name, karate, "stereo:4,k=-0.5" if name == "kappa-gcn" else "ball:4").eval()
+    logits = model(karate.graph, karate.features)
+    assert logits.shape == (34, 2)
+    hidden = model.embed(karate.graph, karate.features)
+    assert hidden.shape == (34, 4)
+    hgeo.validate(model.hidden_manifold, hidden)
+    assert model.hops in (0, 2)
+
+
+@pytest.mark.parametrize("name", GRAPH_METHODS)
+def test_a_model_learns_the_training_nodes(name, karate):
+    torch.manual_seed(0)
+    model = build(name, karate, "stereo:4" if name == "kappa-gcn" else "ball:4", feat_drop=0.0, hidden_drop=0.0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    target = karate.labels[karate.train_idx]
+    for _ in range(60):
+        loss = F.cross_entropy(model(karate.graph, karate.features)[karate.train_idx], target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert float(loss) < 0.2 < F.cross_entropy(torch.zeros(2, 2), target)
+
+
+@pytest.mark.parametrize("name", GRAPH_METHODS)
+def test_sparse_and_dense_features_give_the_same_logits(name, karate):
+    torch.manual_seed(1)
+    model = build(name, karate, "stereo:3" if name == "kappa-gcn" else "ball:3").eval()
+    dense = karate.features.to_dense()
+    torch.testing.assert_close(model(karate.graph, karate.features), model(karate.graph, dense))
+
+
+@pytest.mark.parametrize("name", GRAPH_METHODS)
+def test_the_same_graph_in_another_format_gives_the_same_logits(name, karate):
+    torch.manual_seed(2)
+    model = build(name, karate, "stereo:3" if name == "kappa-gcn" else "ball:3").eval()
+    expected = model(karate.graph, karate.features)
+    torch.testing.assert_close(model(karate.edge_index, karate.features), expected)
+    torch.testing.assert_close(model(karate.dgl(), karate.features), expected)
+
+
+@pytest.mark.parametrize("space", ["ball:4,c=learn", "lorentz:4", "euclidean:4", "sproj:4", "ball:2 x sphere:2"])
+def test_hat_swaps_its_manifold_by_a_string(space, karate):
+    model = build("hat", karate, space)
+    loss = model(karate.graph, karate.features).square().sum()
+    loss.backward()
+    assert all(torch.isfinite(p.grad).all() for p in model.parameters() if p.grad is not None)
+    assert model.conv1.weight.grad.abs().sum() > 0
+
+
+def test_the_printed_hat_is_the_paper(karate):
+    model = build("hat-paper", karate, "ball:16")
+    for conv in (model.conv1, model.conv2):
+        assert conv.beta == 1.0
+        assert conv.attention == "distance"
+        assert conv.self_score == "zero"
+        assert conv.aggregate == "tangent"
+        assert conv.bias is None
+        assert not conv.radius_norm
+        assert not conv.degree_norm
+    assert model.conv1.activation_space == "ball"
+    assert model.conv1.activation is F.elu
+    assert model.conv2.activation is None
+
+
+def test_uniform_hat_with_degree_normalisation_is_a_gcn(karate):
+    config = replace(defaults("hat-uniform", 4), degree_norm=True)
+    hat = build("hat-uniform", karate, config=config).eval()
+    gcn = build("gcn", karate, config=replace(config, method="gcn")).eval()
+    state = gcn.state_dict()
+    for layer in (1, 2):
+        state[f"linear{layer}.weight"].copy_(getattr(hat, f"conv{layer}").weight)
+    torch.testing.assert_close(
+        hat(karate.graph, karate.features), gcn(karate.graph, karate.features), rtol=1e-4, atol=1e-6
+    )
+
+
+def test_a_variant_is_a_ready_made_config():
+    ball = hgeo.PoincareBall()
+    assert HAT(5, 2, ball, dim=3, variant="paper").config == defaults("hat-paper", 3)
+    assert HAT(5, 2, ball, dim=3).config == defaults("hat", 3)
+    with pytest.raises(ValueError, match="'printed'"):
+        HAT(5, 2, ball, variant="printed")
+
+
+def test_wrong_requests_say_what_was_expected(karate):
+    with pytest.raises(ValueError, match="no model 'hta'; known: hat"):
+        build("hta", karate)
+    with pytest.raises(ValueError, match="unknown option betta"):
+        build("hat", karate, betta=1.0)
+    with pytest.raises(ValueError, match="stereographic family"):
+        build("kappa-gcn", karate, "lorentz:4")
+    with pytest.raises(ValueError, match=r"attn_drop is 1.5"):
+        Config(attn_drop=1.5)
+    with pytest.raises(ValueError, match="unknown setting colour"):
+        Config.from_dict({"colour": 1})
+
+
+def test_a_config_survives_its_dictionary():
+    config = defaults("hat", 8)
+    assert Config.from_dict(config.to_dict()) == config
+    assert replace(config, beta=2.0).betas == (2.0, 2.0)
+    assert replace(config, beta=2.0, beta_out=0.0).betas == (2.0, 0.0)
+
+
+def test_a_converted_graph_is_kept_and_has_one_self_loop_a_node(karate):
+    first = dgl_graph(karate.graph)
+    assert dgl_graph(karate.graph) is first
+    assert first.num_edges() == karate.num_edges + karate.num_nodes

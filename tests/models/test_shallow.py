@@ -1,0 +1,59 @@
+"""Shallow embeddings put neighbours near each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from hgeo.data import load, make_dataset
+from hgeo.manifolds import dist, validate
+from hgeo.models import SHALLOW_METHODS, shallow
+
+QUICK = {
+    "deepwalk": {"walks": 10, "length": 20, "epochs": 5},
+    "node2vec": {"walks": 10, "length": 20, "epochs": 5},
+    "line-1st": {"steps": 150},
+    "line-2nd": {"steps": 150},
+    "poincare": {"steps": 100},
+}
+
+
+@pytest.fixture(scope="module")
+def two_cliques():
+    """Two cliques of ten nodes with one link between them, and a node that knows nobody."""
+    pairs = [(a + 10 * side, b + 10 * side) for side in (0, 1) for a in range(10) for b in range(a)] + [(0, 10)]
+    label = np.array([0] * 10 + [1] * 10 + [0])
+    masks = {"train": np.array([1, 11]), "val": np.array([2, 12]), "test": np.array([3, 13])}
+    return make_dataset("cliques", np.array(pairs).T, np.eye(21, dtype=np.float32), label, masks=masks)
+
+
+@pytest.mark.parametrize("name", SHALLOW_METHODS)
+def test_nodes_of_a_clique_are_nearer_to_each_other_than_to_the_other_clique(name, two_cliques):
+    model = shallow(name, 4, **QUICK[name])
+    points = model.fit(two_cliques, seed=1).double()
+    assert points.shape == (21, 4)
+    validate(model.manifold, points)
+    distance = dist(model.manifold, points[:20, None], points[None, :20])
+    same = torch.zeros(20, 20, dtype=torch.bool)
+    same[:10, :10] = same[10:, 10:] = True
+    off = ~torch.eye(20, dtype=torch.bool)
+    assert distance[same & off].mean() < 0.8 * distance[~same].mean()
+
+
+@pytest.mark.parametrize("name", SHALLOW_METHODS)
+def test_the_same_seed_gives_the_same_embedding(name):
+    data = load("karate")
+    options = {**QUICK[name], **({"steps": 5} if "steps" in QUICK[name] else {"walks": 2, "length": 5})}
+    first, again, other = (shallow(name, 2, **options).fit(data, seed=seed) for seed in (3, 3, 4))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="known: deepwalk, node2vec"):
+        shallow("word2vec", 2)
+    with pytest.raises(ValueError, match="order is 3"):
+        from hgeo.models import LINE
+
+        LINE(order=3)
