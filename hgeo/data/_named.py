@@ -23,7 +23,7 @@ import numpy as np
 
 from hgeo.data._dataset import DataError, Dataset, make_dataset
 
-__all__ = ["NAMED", "load_named"]
+__all__ = ["NAMED", "available", "load_named"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ _ARXIV_ADDRESS = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
 
 def load_named(name: str, *, data_dir: str | Path | None, split_seed: int) -> Dataset:
     """Load one of :data:`NAMED`. ``data_dir`` (else ``HGEO_DATA``, else DGL's own folder) is DGL's ``raw_dir``."""
-    given = data_dir or os.environ.get("HGEO_DATA") or os.environ.get("DGL_DOWNLOAD_DIR") or "~/.dgl"
-    folder = Path(given).expanduser()
+    folder = _folder(data_dir)
     if name == "ogbn-arxiv":
         return _load_arxiv(folder)
     source = _DGL[name]
@@ -69,6 +68,22 @@ def load_named(name: str, *, data_dir: str | Path | None, split_seed: int) -> Da
     masks = {part: graph.ndata[f"{part}_mask"] for part in ("train", "val", "test")} if source.public_split else None
     edges = np.stack([end.numpy() for end in graph.edges()])
     return make_dataset(name, edges, graph.ndata["feat"], graph.ndata["label"], masks=masks, split_seed=split_seed)
+
+
+def available(data_dir: str | Path | None = None) -> tuple[Path, list[str]]:
+    """The folder of raw files that ``load`` would look into, and the named data sets that lie there."""
+    folder = _folder(data_dir)
+    names = [name for name, source in _DGL.items() if (folder / source.folder).is_dir()]
+    return folder, names + ["ogbn-arxiv"] * any((path / "raw").is_dir() for path in _arxiv_folders(folder))
+
+
+def _folder(data_dir: str | Path | None) -> Path:
+    given = data_dir or os.environ.get("HGEO_DATA") or os.environ.get("DGL_DOWNLOAD_DIR") or "~/.dgl"
+    return Path(given).expanduser()
+
+
+def _arxiv_folders(folder: Path) -> list[Path]:
+    return [folder / "arxiv", folder / "ogbn_arxiv"]
 
 
 def _first_line(error: Exception) -> str:
@@ -143,7 +158,7 @@ def _cache_folder(folder: Path) -> Path:
 
 def _load_arxiv(folder: Path) -> Dataset:
     """ogbn-arxiv from the plain files of OGB's archive (DGL itself only wraps the ``ogb`` package for it)."""
-    candidates = [folder / "arxiv", folder / "ogbn_arxiv"]
+    candidates = _arxiv_folders(folder)
     root = next((path for path in candidates if (path / "raw" / "edge.csv.gz").is_file()), None)
     if root is None:
         raise FileNotFoundError(

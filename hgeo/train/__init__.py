@@ -2,7 +2,7 @@
 
 from hgeo.train._fit import FitResult, Settings, TrainingWarning, fit
 from hgeo.train._folder import RunFolder
-from hgeo.train._monitor import Health, curvatures, inspect
+from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._session import Job, Session, embed, load_run, summarize, write_pictures
 from hgeo.train._views import View, full_view, khop_view, view_for
@@ -22,6 +22,7 @@ __all__ = [
     "full_view",
     "inspect",
     "khop_view",
+    "layer_attentions",
     "load_run",
     "make_optimizer",
     "summarize",

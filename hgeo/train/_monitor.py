@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import signature
@@ -11,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
+from hgeo.data import Dataset
 from hgeo.math import boundary_margin
 
-__all__ = ["Health", "curvature_reader", "curvatures", "inspect"]
+__all__ = ["Health", "attention_entropy", "curvature_reader", "curvatures", "inspect", "layer_attentions"]
 
 _MANY_AT_LIMIT = 0.5
 _LITTLE_ENTROPY = 0.05
@@ -86,9 +88,46 @@ def _manifolds(module: nn.Module) -> Iterator[Any]:
 @torch.no_grad()
 def inspect(model: nn.Module, graph: Any, features: Tensor) -> Health:
     """Look at every layer of ``model`` that names a ``manifold``: one forward pass, no gradients, evaluation mode."""
+    with _evaluating(model):
+        seen = _calls(model, graph, features)
+        hidden = seen[:-1] if len(seen) > 1 else seen
+        limits = [found for layer, _, output in hidden if (found := _share_at_limit(layer.manifold, output))]
+        entropies = [
+            entropy
+            for layer, inputs, _ in seen
+            if _attends(layer) and (entropy := attention_entropy(inputs[0], _attention(layer, inputs))) is not None
+        ]
+    return Health(
+        at_limit=max((share for share, _ in limits), default=None),
+        max_radius=max((radius for _, radius in limits), default=None),
+        entropy=min(entropies, default=None),
+    )
+
+
+@torch.no_grad()
+def layer_attentions(model: nn.Module, dataset: Dataset) -> list[tuple[Tensor, Tensor]]:
+    """Attention weights of every layer that can return them, in the order in which the model calls them.
+
+    Each is the weights of the edges of ``dataset.edge_index``, in their order, and of the added self-loops.
+    """
+    with _evaluating(model):
+        seen = _calls(model, dataset.graph, dataset.features)
+        return [_attention(layer, inputs) for layer, inputs, _ in seen if _attends(layer)]
+
+
+@contextlib.contextmanager
+def _evaluating(model: nn.Module) -> Iterator[None]:
     was_training = model.training
     model.eval()
-    seen: list[tuple[nn.Module, tuple[Any, ...], Any]] = []
+    try:
+        yield
+    finally:
+        model.train(was_training)
+
+
+def _calls(model: nn.Module, graph: Any, features: Tensor) -> list[tuple[Any, tuple[Any, ...], Any]]:
+    """(layer, inputs, output) of each call of a layer that names a manifold, in one forward pass."""
+    seen: list[tuple[Any, tuple[Any, ...], Any]] = []
     handles = [
         module.register_forward_hook(lambda module, inputs, output: seen.append((module, inputs, output)))
         for module in model.modules()
@@ -99,43 +138,31 @@ def inspect(model: nn.Module, graph: Any, features: Tensor) -> Health:
     finally:
         for handle in handles:
             handle.remove()
-    try:
-        hidden = seen[:-1] if len(seen) > 1 else seen
-        limits = [found for module, _, output in hidden if (found := _share_at_limit(module.manifold, output))]
-        entropies = [
-            entropy for module, inputs, _ in seen if (entropy := _attention_entropy(module, inputs)) is not None
-        ]
-    finally:
-        model.train(was_training)
-    return Health(
-        at_limit=max((share for share, _ in limits), default=None),
-        max_radius=max((radius for _, radius in limits), default=None),
-        entropy=min(entropies, default=None),
-    )
+    return seen
+
+
+def _attends(layer: nn.Module) -> bool:
+    return "return_attention" in signature(layer.forward).parameters
+
+
+def _attention(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor, Tensor]:
+    _, (edges, loops) = layer(inputs[0], inputs[1], return_attention=True)
+    return edges, loops
 
 
 def _share_at_limit(manifold: Any, points: Any) -> tuple[float, float] | None:
-    """Share of points within twice the projection margin of the boundary, and the largest √c|x|."""
+    """Share of points within 16 margins of the boundary (√c|log0 x| > 6.2 in float32), and the largest √c|x|."""
     from hgeo.manifolds import stereographic_curvature
 
     curvature = stereographic_curvature(manifold) if isinstance(points, Tensor) else None
     if curvature is None or float(curvature) > 0 or points.numel() == 0:
         return None
     radius = (-curvature.to(points.dtype)).sqrt() * points.norm(dim=-1)
-    limit = 1.0 - 2.0 * float(boundary_margin(points.dtype))
+    limit = 1.0 - 16.0 * boundary_margin(points.dtype)
     return float((radius >= limit).double().mean()), float(radius.max())
 
 
-def _attention_entropy(module: nn.Module, inputs: tuple[Any, ...]) -> float | None:
-    """Mean normalised entropy of a layer that can return its attention; nodes without neighbours do not count."""
-    if "return_attention" not in signature(module.forward).parameters:
-        return None
-    graph, points = inputs[0], inputs[1]
-    _, attention = module(graph, points, return_attention=True)
-    return attention_entropy(graph, attention)
-
-
-def attention_entropy(graph: Any, attention: Any) -> float | None:
+def attention_entropy(graph: Any, attention: tuple[Tensor, Tensor]) -> float | None:
     """H(α_i) / log(|N_i| + 1), averaged over the nodes that have neighbours and over heads."""
     from hgeo.graph import as_graph
 

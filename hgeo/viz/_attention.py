@@ -95,10 +95,12 @@ def attention_figure(rows: list[Listener], node: int, *, title: str = "", most: 
 
 
 def layer_attention(layer: Any, graph: Any, points: Tensor) -> tuple[Tensor, Tensor]:
-    """The weights of one layer, in evaluation mode and without gradients."""
+    """Weights of the edges and of the added self-loops of one layer, in evaluation mode and without gradients."""
     was_training = layer.training
     layer.eval()
-    with torch.no_grad():
-        _, attention = layer(graph, points, return_attention=True)
-    layer.train(was_training)
-    return attention[0], attention[1]
+    try:
+        with torch.no_grad():
+            _, (edges, loops) = layer(graph, points, return_attention=True)
+    finally:
+        layer.train(was_training)
+    return edges, loops

@@ -51,6 +51,7 @@ def test_the_same_seed_gives_the_same_bits(data):
     assert first.val_loss != other.val_loss
 
 
+@pytest.mark.filterwarnings("ignore::hgeo.train.TrainingWarning")
 def test_training_learns(data):
     result = fit(network(data, dropout=0.0), data, Settings(lr=0.05, epochs=60, patience=60))
     chance = 1 / data.num_classes
@@ -154,9 +155,11 @@ def test_a_healthy_network_is_not_warned_about(data, recwarn):
 
 def test_points_at_the_limit_are_warned_about_in_words(data):
     model = network(data)
+    model.first.activation = None
+    assert inspect(model, data.graph, data.features).at_limit == 0.0
     with torch.no_grad():
         model.first.weight.mul_(1e4)
-    assert inspect(model, data.graph, data.features).at_limit > 0.5
+    assert inspect(model, data.graph, data.features).at_limit > 0.9
     with pytest.warns(TrainingWarning, match="radius limit"):
         result = fit(model, data, Settings(lr=1e-4, epochs=21, patience=30))
     assert len(result.warnings) == len({text.split()[0] for text in result.warnings})

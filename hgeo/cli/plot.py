@@ -1,0 +1,63 @@
+"""``hgeo plot``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from hgeo.data import Dataset
+
+__all__ = ["add_arguments", "run"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hgeo plot``."""
+    parser.add_argument("run", type=Path, help="a run folder of hgeo train")
+    parser.add_argument("--attention", type=int, metavar="NODE", help="also draw whom this node listens to")
+    parser.add_argument("--layer", type=int, default=1, help="the attention layer to look at (default: 1, the first)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run ``hgeo plot`` and return its exit code: 0, or 2 for a folder or a node that is not there."""
+    try:
+        for path in _draw(args):
+            print(path)
+    except (ValueError, OSError) as error:
+        print(f"hgeo plot: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _draw(args: argparse.Namespace) -> list[Path]:
+    from hgeo.train import Session, load_run, write_pictures
+
+    if not (args.run / "config.json").is_file() and (args.run / "session.json").is_file():
+        session = Session.load(args.run)
+        inside = ", ".join(session.folder(job).path.name for job in session.jobs)
+        raise ValueError(f"{args.run} holds several runs; choose one: {inside}")
+    model, dataset, folder = load_run(args.run)
+    config = folder.config()
+    written = write_pictures(folder, model, dataset, title=f"{config['model']} on {config['dataset']}")
+    if args.attention is not None:
+        written += _draw_attention(args, model, dataset)
+    return written
+
+
+def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset) -> list[Path]:
+    from hgeo.train import layer_attentions
+    from hgeo.viz import attention_figure, attention_rows, attention_table, save_figure
+
+    attentions = layer_attentions(model, dataset)
+    if not 1 <= args.layer <= len(attentions):
+        raise ValueError(f"--layer is {args.layer}, but this model has {len(attentions)} attention layer(s)")
+    rows = attention_rows(dataset, attentions[args.layer - 1], args.attention)
+    title = f"layer {args.layer}: whom node {args.attention} listens to"
+    written = save_figure(attention_figure(rows, args.attention, title=title), args.run / f"attention-{args.attention}")
+    table = args.run / f"attention-{args.attention}.md"
+    table.write_text(attention_table(rows, args.attention) + "\n", encoding="utf-8")
+    return [*written, table]
