@@ -1,0 +1,163 @@
+"""The graph view: one order of edges, nothing lost, nothing edited."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import hgeo
+from hgeo.graph import Graph
+
+SRC = torch.tensor([3, 0, 2, 0, 1, 2, 0])
+DST = torch.tensor([1, 1, 2, 2, 0, 2, 1])  # parallel edges 0 → 1, parallel self-loops 2 → 2, node 3 has no in-edge
+
+
+@pytest.fixture
+def graph() -> Graph:
+    return Graph(SRC, DST, num_src=5)
+
+
+def test_edges_are_sorted_by_destination_and_source_and_perm_leads_back(graph: Graph) -> None:
+    assert graph.row.tolist() == [0, 1, 1, 1, 2, 2, 2]
+    assert graph.col.tolist() == [1, 0, 0, 3, 0, 2, 2]
+    assert graph.rowptr.tolist() == [0, 1, 4, 7, 7, 7]
+    assert torch.equal(SRC[graph.perm], graph.col)
+    assert torch.equal(DST[graph.perm], graph.row)
+    assert graph.perm.tolist() == [4, 1, 6, 0, 3, 2, 5]  # parallel edges in the caller's order
+
+
+def test_the_transpose_names_the_same_edges(graph: Graph) -> None:
+    colptr, row, edge_pos = graph.csc
+    assert torch.equal(graph.row[edge_pos], row)
+    source = torch.repeat_interleave(torch.arange(graph.num_src), colptr.diff())
+    assert torch.equal(graph.col[edge_pos], source)
+    pairs = list(zip(source.tolist(), row.tolist(), strict=True))
+    assert pairs == sorted(pairs)
+
+
+def test_degrees_count_parallel_edges(graph: Graph) -> None:
+    assert graph.in_degrees.tolist() == [1, 3, 3, 0, 0]
+    assert graph.out_degrees.tolist() == [3, 1, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("edges", "symmetric"),
+    [
+        ([(0, 1), (1, 0), (2, 2)], True),
+        ([(0, 1), (1, 0), (0, 1)], False),  # as often there as back
+        ([(0, 1), (1, 2), (2, 0)], False),
+        ([], True),
+    ],
+)
+def test_symmetry_asks_for_every_edge_its_partner(edges: list[tuple[int, int]], symmetric: bool) -> None:
+    src, dst = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
+    assert Graph(src, dst, num_src=3).is_symmetric is symmetric
+
+
+def test_a_block_is_never_symmetric() -> None:
+    assert not Graph(torch.tensor([0]), torch.tensor([0]), num_src=2, num_dst=1).is_symmetric
+
+
+def test_self_loops_are_added_once_and_only_where_missing(graph: Graph) -> None:
+    looped = graph.with_self_loops()
+    loops = looped.row == looped.col
+    assert looped.row[loops].tolist() == [0, 1, 2, 2, 3, 4]
+    assert looped.num_edges == graph.num_edges + 4
+    assert graph.with_self_loops() is looped
+    assert looped.with_self_loops() is looped
+    keys = (looped.row * 5 + looped.col).tolist()
+    assert keys == sorted(keys)
+
+
+def test_a_graph_with_all_its_loops_is_its_own_looped_graph() -> None:
+    graph = Graph(torch.arange(3), torch.arange(3))
+    assert graph.with_self_loops() is graph
+
+
+def test_only_destinations_of_a_block_get_loops() -> None:
+    block = Graph(torch.tensor([3, 4]), torch.tensor([0, 1]), num_src=5, num_dst=2)
+    looped = block.with_self_loops()
+    assert looped.row.tolist() == [0, 0, 1, 1]
+    assert looped.col.tolist() == [0, 3, 1, 4]
+    assert (looped.num_src, looped.num_dst) == (5, 2)
+
+
+def test_numbers_of_edges_travel_to_the_graphs_order_and_back(graph: Graph) -> None:
+    looped = graph.with_self_loops()
+    numbers = torch.arange(7.0) + 1
+    inside = looped.from_caller_order(numbers, added=-1.0)
+    assert (inside == -1).sum() == 4
+    edges, loops = looped.to_caller_order(inside)
+    assert torch.equal(edges, numbers)
+    assert loops.tolist() == [-1, -1, 0, -1, -1]  # node 2 brought its own
+
+
+def test_int32_ids_are_read() -> None:
+    graph = Graph(SRC.int(), DST.int(), num_src=5)
+    assert graph.col.dtype == torch.int64
+    assert torch.equal(graph.col, Graph(SRC, DST, num_src=5).col)
+
+
+def test_the_number_of_nodes_is_found_when_it_is_not_given() -> None:
+    assert Graph(SRC, DST).num_src == 4
+    assert Graph(torch.empty(0, dtype=torch.long), torch.empty(0, dtype=torch.long)).num_src == 0
+
+
+@pytest.mark.parametrize("nodes", [0, 3])
+def test_graphs_without_edges_behave(nodes: int) -> None:
+    none = torch.empty(0, dtype=torch.long)
+    graph = Graph(none, none, num_src=nodes)
+    assert graph.rowptr.tolist() == [0] * (nodes + 1)
+    assert graph.with_self_loops().num_edges == nodes
+    assert graph.is_symmetric
+
+
+def test_nothing_can_be_assigned(graph: Graph) -> None:
+    for name in ("row", "col", "rowptr", "num_src", "perm", "csc", "is_symmetric"):
+        with pytest.raises(AttributeError):
+            setattr(graph, name, None)
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))])
+def test_copies_are_equal(graph: Graph, clone) -> None:
+    again = clone(graph.with_self_loops())
+    assert torch.equal(again.perm, graph.with_self_loops().perm)
+    assert again.num_edges_given == 7
+    assert again.with_self_loops() is again
+
+
+def test_moving_to_where_it_is_makes_no_copy(graph: Graph) -> None:
+    assert graph.to("cpu") is graph
+    moved = graph.to("meta")
+    assert moved.device.type == "meta"
+    assert moved.num_edges == graph.num_edges
+
+
+def test_the_picture_in_words(graph: Graph) -> None:
+    assert str(graph) == "Graph(5 nodes, 7 edges, cpu)"
+    assert "5 sources, 3 destinations" in str(Graph(SRC, DST, num_src=5, num_dst=3))
+
+
+@pytest.mark.parametrize(
+    ("src", "dst", "sizes", "error", "words"),
+    [
+        (torch.tensor([0.0]), torch.tensor([0]), {}, TypeError, "src must be a tensor of integer node ids.*float32"),
+        (torch.tensor([0]), torch.tensor([True]), {}, TypeError, "dst must be a tensor of integer node ids.*bool"),
+        (torch.tensor([[0]]), torch.tensor([0]), {}, ValueError, r"shape \(E,\)"),
+        (torch.tensor([0, 1]), torch.tensor([0]), {}, ValueError, "same edges"),
+        (torch.tensor([5]), torch.tensor([0]), {"num_src": 3}, ValueError, r"source id 5 is out of range.*\[0, 3\)"),
+        (torch.tensor([-1]), torch.tensor([0]), {"num_src": 3}, ValueError, "source id -1 is out of range"),
+        (
+            torch.tensor([2]),
+            torch.tensor([2]),
+            {"num_src": 3, "num_dst": 2},
+            ValueError,
+            "destination id 2 is out of range",
+        ),
+        (torch.tensor([0]), torch.tensor([0]), {"num_src": 2, "num_dst": 3}, ValueError, "first sources"),
+    ],
+)
+def test_what_is_no_graph_is_refused(src, dst, sizes, error, words) -> None:
+    with pytest.raises(error, match=words):
+        hgeo.Graph(src, dst, **sizes)
