@@ -513,8 +513,8 @@ def centroid(spatial: Tensor, height: Tensor, weight: Tensor, *, k: Curvature, d
     """Midpoint from sums that anything may have made: V = Σ w λ x, T = Σ w (λ - 1) and W = Σ w, w ≥ 0.
 
     ``height`` and ``weight`` have size 1 along ``dim``; sums of 0 give the origin. Near the boundary of a ball
-    T² - c|V|² cancels; W² is a lower bound of it. :func:`weighted_midpoint` and :func:`segment_midpoint`, which see the points,
-    lose nothing there.
+    T² - c|V|² cancels; W² is a lower bound of it. :func:`weighted_midpoint` and :func:`segment_midpoint`, which see the
+    points, lose nothing there.
     """
     length2 = height * height + k * _dot(spatial, spatial, dim)
     floor = torch.where(height > 0, torch.minimum(weight, height), 0.0) ** 2
