@@ -27,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data-dir", help="folder of DGL's raw files (default: HGEO_DATA)")
     parser.add_argument("--rounds", type=int, help="rounds of proposals, if not the usual number for the data set")
     parser.add_argument("--trials", type=int, help="trials in a round, if not the usual number")
+    parser.add_argument("--epochs", type=int, help="epochs of a run, if not the usual number")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,7 +39,12 @@ def run(args: argparse.Namespace) -> int:
     cells = []
     for dataset in args.datasets:
         budget = BUDGETS["large" if dataset in ("photo", "computers", "cs", "physics", "ogbn-arxiv") else "small"]
-        budget = replace(budget, rounds=args.rounds or budget.rounds, trials=args.trials or budget.trials)
+        budget = replace(
+            budget,
+            rounds=args.rounds or budget.rounds,
+            trials=args.trials or budget.trials,
+            epochs=args.epochs or budget.epochs,
+        )
         try:
             cells += [tuning_cell(dataset, dim, method, budget) for dim in args.dims for method in args.methods]
         except ValueError as error:

@@ -111,7 +111,7 @@ def shallow_runs(
         model = shallow(method, dim, **options)
         vectors = log0(model.manifold, model.fit(data, seed=seed)).double()
         train, test, labels = data.train_idx, data.test_idx, data.labels
-        knn = KNeighborsClassifier(5).fit(vectors[train].numpy(), labels[train].numpy())
+        knn = KNeighborsClassifier(min(5, len(train))).fit(vectors[train].numpy(), labels[train].numpy())
         guess = torch.from_numpy(knn.predict(vectors[test].numpy()))
         rows.append(
             {

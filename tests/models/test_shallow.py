@@ -8,7 +8,7 @@ import torch
 
 from hgeo.data import load, make_dataset
 from hgeo.manifolds import dist, validate
-from hgeo.models import SHALLOW_METHODS, shallow
+from hgeo.models import LINE, SHALLOW_METHODS, shallow
 
 QUICK = {
     "deepwalk": {"walks": 10, "length": 20, "epochs": 5},
@@ -54,6 +54,4 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
     with pytest.raises(ValueError, match="known: deepwalk, node2vec"):
         shallow("word2vec", 2)
     with pytest.raises(ValueError, match="order is 3"):
-        from hgeo.models import LINE
-
         LINE(order=3)

@@ -1,0 +1,71 @@
+"""``hgeo tune`` searches on validation nodes, with the same number of trials for every method."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from hgeo.cli import main
+from hgeo.data import load
+from hgeo.models import Config
+from hgeo.train import _tune
+from hgeo.train._tune import Budget, frozen_configs, search_space, tune_cell
+
+
+def tune(tmp_path, *more):
+    return main(
+        ["tune", "--datasets", "karate", "--dims", "2", "--methods", "hat", "gcn", "--trials", "3", "--epochs", "4",
+         "--jobs", "1", "--cache", str(tmp_path / "cache"), "--freeze", str(tmp_path / "frozen.json"), *more]
+    )  # fmt: skip
+
+
+def test_a_search_freezes_one_configuration_a_cell_and_resumes_from_its_cache(tmp_path, capsys):
+    assert tune(tmp_path) == 0
+    frozen = json.loads((tmp_path / "frozen.json").read_text())
+    assert list(frozen["cells"]) == ["karate/2/gcn", "karate/2/hat"]
+    assert {cell["trials"] for cell in frozen["cells"].values()} == {3}
+    configs = frozen_configs(tmp_path / "frozen.json")
+    assert configs["karate/2/gcn"].method == "gcn"
+    assert configs["karate/2/hat"].dim == 2
+    capsys.readouterr()
+    assert tune(tmp_path) == 0
+    assert "2 cells, 2 known, 0 to compute" in capsys.readouterr().err
+
+
+def test_the_search_cannot_see_test_labels(monkeypatch):
+    data = load("karate")
+    hidden = data.labels.clone()
+    hidden[data.test_idx] = 1 - hidden[data.test_idx]
+    budget = vars(Budget(trials=3, epochs=4))
+    seen = tune_cell("karate", 2, "gcn", budget)
+    monkeypatch.setattr("hgeo.data.load", lambda *args, **more: replace(data, labels=hidden))
+    assert tune_cell("karate", 2, "gcn", budget) == seen
+
+
+def test_every_method_searches_the_same_training_settings():
+    spaces = {method: set(search_space(method)) for method in ("hat", "hat-paper", "gcn", "gat")}
+    common = {"lr", "weight_decay", "feat_drop", "hidden_drop", "attn_drop", "label_smoothing"}
+    assert all(common <= space for space in spaces.values())
+    assert spaces["gcn"] == spaces["hat-paper"] == common
+    assert spaces["hat"] - spaces["gat"] == {"beta", "beta_out", "self_score"}
+
+
+def test_the_frozen_file_of_the_package_can_be_read():
+    for name, config in frozen_configs().items():
+        dataset, dim, method = name.split("/")
+        assert isinstance(config, Config)
+        assert (config.dim, config.method) == (int(dim), method)
+        assert dataset
+
+
+def test_what_cannot_be_tuned_is_named(tmp_path, capsys):
+    assert main(["tune", "--methods", "deepwalk", "--cache", str(tmp_path)]) == 2
+    assert "cannot tune 'deepwalk'" in capsys.readouterr().err
+
+
+def test_tuning_seeds_are_not_table_seeds():
+    assert _tune.TUNING_SEED >= 1000
+    with pytest.raises(TypeError):
+        Budget(tests=1)

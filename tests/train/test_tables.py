@@ -1,0 +1,84 @@
+"""A table says what the numbers say."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from hgeo.train._reproduce import DATASETS, DIMENSIONS, graph_cells, published
+from hgeo.train._tables import Entry, Table, findings, write_table
+
+
+def flat(mean, spread=0.01, paper=None):
+    return Entry((mean - spread, mean, mean + spread), paper)
+
+
+def test_an_entry_is_its_mean_its_spread_and_the_papers_number():
+    entry = Entry((0.7, 0.8), 0.61)
+    assert entry.mean == pytest.approx(0.75)
+    assert entry.std == pytest.approx(0.0707, abs=1e-4)
+    assert entry.error == pytest.approx(0.05)
+    assert str(entry) == ".750±.071 (.610)"
+    assert str(Entry((1.0,))) == "1.000±.000"
+
+
+@pytest.fixture
+def table():
+    return Table(
+        "toy",
+        "accuracy",
+        ["gcn", "hat", "hat-uniform"],
+        {
+            ("cora", 2): {"gcn": flat(0.70, paper=0.45), "hat": flat(0.75, paper=0.6), "hat-uniform": flat(0.60)},
+            ("cora", 4): {"gcn": flat(0.80, paper=0.71), "hat": flat(0.70, paper=0.78)},
+        },
+    )
+
+
+def test_findings_count_wins_and_losses_by_standard_errors(table):
+    text = findings(table)
+    assert "Our HAT is above the paper's HAT in 1 of 2 cells" in text
+    assert "below it by more than one standard error in 1: cora 4 (.700 against .780)" in text
+    assert (
+        "Against GCN: above by more than two standard errors of the difference in 1 of 2 cells (cora 2 (+0.050))"
+        in text
+    )
+    assert "below by more than one in 1 (cora 4 (-0.100))" in text
+    assert "uniform weights: above by more than two standard errors of the difference in 1 of 1" in text
+
+
+def test_a_table_is_written_as_markdown_csv_and_json(table, tmp_path):
+    paths = write_table(table, tmp_path, intro="# Toy", notes="n")
+    assert [path.name for path in paths] == ["toy.md", "toy.csv", "toy.json"]
+    text = paths[0].read_text()
+    assert "| cora | 2 | .700±.010 (.450) | **.750±.010 (.600)** | .600±.010 |" in text
+    assert "| cora | 4 | **.800±.010 (.710)** | .700±.010 (.780) | – |" in text
+    rows = list(csv.DictReader(io.StringIO(paths[1].read_text())))
+    assert len(rows) == 5
+    assert rows[1] == {
+        "dataset": "cora", "dim": "2", "method": "hat", "mean": "0.7500", "std": "0.0100", "runs": "3", "paper": "0.6",
+    }  # fmt: skip
+    assert json.loads(paths[2].read_text())["cells"][0]["runs"] == pytest.approx([0.69, 0.70, 0.71])
+
+
+def test_the_published_numbers_cover_every_cell():
+    facts = published()
+    for metric in ("accuracy", "nmi"):
+        for dataset in DATASETS:
+            for dim in DIMENSIONS:
+                numbers = facts[metric][dataset][str(dim)]
+                assert len(numbers) == len(facts["methods"]) == 8
+                assert all(0 < number < 1 for number in numbers)
+    assert facts["accuracy"]["cora"]["16"][facts["methods"].index("hat")] == 0.831
+    assert facts["nmi"]["photo"]["2"][facts["methods"].index("gcn")] == 0.187
+
+
+def test_the_uniform_twin_has_the_hyper_parameters_of_hat():
+    (cell,) = graph_cells("cora", 4, ["hat", "hat-uniform"], {}, range(2))
+    hat, uniform = cell.arguments["configs"]["hat"], cell.arguments["configs"]["hat-uniform"]
+    assert hat["beta"] > 0
+    assert {name for name in hat if hat[name] != uniform[name]} <= {"method", "beta", "beta_out"}
+    assert uniform["beta"] == uniform["beta_out"] == 0.0
