@@ -27,7 +27,7 @@ class _Plan(NamedTuple):
     colptr: Tensor
     csc_row: Tensor
     csc_pos: Tensor
-    info: Tensor  # int64: every row has a self-loop, largest in-degree, number of edges
+    info: Tensor  # int64: whether every row has a self-loop, largest in-degree
 
 
 def available(device: str | torch.device = "cpu") -> tuple[bool, str]:
@@ -62,7 +62,7 @@ def _make_plan(graph: Graph, symmetric: bool) -> _Plan:
     has_loop = torch.zeros(graph.num_dst + 1, dtype=torch.bool, device=col.device)
     has_loop[torch.where(graph.row == col, col, graph.num_dst)] = True
     degrees = torch.cat([rowptr[1:] - rowptr[:-1], rowptr.new_zeros(1)])
-    info = torch.stack([has_loop[:-1].all().long(), degrees.max(), rowptr[-1]])
+    info = torch.stack([has_loop[:-1].all().long(), degrees.max()])
     colptr, csc_row, csc_pos = graph.csc
     if symmetric:  # then the transpose is the graph itself, but for the order of edges
         return _Plan(rowptr, _ids(col), rowptr[:0], col[:0].to(torch.int32), _ids(csc_pos), info)

@@ -127,11 +127,12 @@ def forward(
     rowptr: Tensor,
     col: Tensor,
     info: Tensor,
+    num_edges: int,
     self_mean: bool,
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """(out, table, q, e, 1/Z): see _kernels for the layout of what is kept for the backward."""
-    all_loops, max_degree, num_edges = info.tolist()
+    all_loops, max_degree = info.tolist()
     num_src, heads, dim = u.shape
     num_dst = rowptr.shape[0] - 1
     call = _Call(u, k, beta, scale)
@@ -175,13 +176,14 @@ def backward(
     q: Tensor,
     e: Tensor,
     zinv: Tensor,
+    num_edges: int,
     self_mean: bool,
     symmetric: bool,
     needs_scalars: bool,
     needs_bias: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Gradients of (u, k, beta, score_scale, edge_bias), the last (E, heads)."""
-    all_loops, max_degree, num_edges = info.tolist()
+    all_loops, max_degree = info.tolist()
     num_src, heads, dim = u.shape
     num_dst = rowptr.shape[0] - 1
     call = _Call(u, k, beta, scale)

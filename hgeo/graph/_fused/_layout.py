@@ -53,7 +53,7 @@ LANES = 8
 
 def tile_width(bits: int, dim: int) -> int:
     """Numbers in a register tile of a CPU kernel: few tiles, little padding."""
-    widths = (8, 16, 32, 64) if bits == 32 else (8, 16, 32)
+    widths = (8, 16, 64) if bits == 32 else (8, 32)
     return min(widths, key=lambda width: -(-dim // width) * (width + 6))
 
 

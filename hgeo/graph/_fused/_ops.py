@@ -62,6 +62,7 @@ def fused_attention(
         rowptr,
         col,
         info,
+        num_edges,
         self_mean,
         keep,
     )
@@ -151,6 +152,7 @@ def fused_attention_backward(
         q,
         e,
         zinv,
+        num_edges,
         self_mean,
         symmetric,
         needs_scalars,
