@@ -15,10 +15,12 @@ In a test file, inherit every law that applies by supplying only the manifold::
 
 from hgeo.testing import laws, oracle, strategies
 from hgeo.testing._check import Report, Result, check_manifold, load
+from hgeo.testing._pytest import ManifoldLaws
 from hgeo.testing._space import Functions
 
 __all__ = [
     "Functions",
+    "ManifoldLaws",
     "Report",
     "Result",
     "check_manifold",

@@ -222,6 +222,10 @@ def _check_law(entry: Law, space: Space, batches: _Batches, wanted: int, text: s
             result.verdict, result.error = FAIL, math.inf
             result.note = f"raised {type(reason).__name__}: {str(reason).splitlines()[0] if str(reason) else ''}"
             return result
+        if errors.dim() != 1:
+            result.verdict, result.error = FAIL, math.inf
+            result.note = "an operation gave a result of the wrong shape for a batch of points (try it on two)"
+            return result
         spoken = errors != laws.SKIPPED
         result.examples += int(spoken.sum())
         severity = torch.where(torch.isnan(errors), torch.full_like(errors, math.inf), errors)

@@ -8,6 +8,7 @@ better than that; so laws divide the deviation they find by the largest ``roundi
 from __future__ import annotations
 
 import copy
+import inspect
 import math
 from collections.abc import Callable, Sequence
 from types import ModuleType
@@ -52,18 +53,23 @@ class Functions:
     def __getattr__(self, name: str) -> Callable[..., Tensor]:
         if name.startswith("_"):
             raise AttributeError(name)
-        function = getattr(self.module, _METHODS.get(name, name))
-        if not callable(function):
-            raise AttributeError(name)
-        sign = -1.0 if name in ("ball_to_lorentz", "lorentz_to_ball", "ball_to_klein", "klein_to_ball") else 1.0
+        function = self.underlying(name)
+        parameters = inspect.signature(function).parameters
 
         def bound(*args: Any, **kwargs: Any) -> Tensor:
             value = self.k
             if not isinstance(value, Tensor) and not self.module.__name__.startswith("hgeo"):
-                value = torch.as_tensor(value, dtype=args[0].dtype)
-            return function(*args, **({"c": sign * value} if sign < 0 else {"k": value}), **kwargs)
+                value = torch.as_tensor(value, dtype=args[0].dtype)  # other libraries take tensors only
+            return function(*args, **({"c": -value} if "c" in parameters else {"k": value}), **kwargs)
 
         return bound
+
+    def underlying(self, name: str) -> Callable[..., Tensor]:
+        """The module's function behind a manifold's method name."""
+        function = getattr(self.module, _METHODS.get(name, name))
+        if not callable(function):
+            raise AttributeError(name)
+        return function
 
     def to(self, dtype: torch.dtype) -> Functions:
         return Functions(self.module, self.k.to(dtype) if isinstance(self.k, Tensor) else self.k)
@@ -136,6 +142,10 @@ class Space:
         """Whether the manifold offers ``operation`` (a method name, or ``curvature``, ``frame``, ``factory`` …)."""
         if operation == "curvature":
             return self.k is not None
+        if operation == "negative curvature":
+            return self.k is not None and self.k < 0
+        if operation == "positive curvature":
+            return self.k is not None and self.k > 0
         if operation == "functions":
             return isinstance(self.manifold, Functions)
         if operation == "module":

@@ -91,7 +91,7 @@ Vector = Any  # a sequence of them, or a one-dimensional tensor
 _Vec = list[Any]
 
 TINY = mp.mpf(10) ** -DIGITS
-"""What is smaller than this is 0: a result whose exact value is 0 comes out of :data:`WORKING_DIGITS` digits as this."""
+"""What is smaller than this is 0: an exact 0 comes out of :data:`WORKING_DIGITS` digits as some such number."""
 
 _STEP = mp.mpf(10) ** -75
 

@@ -18,11 +18,11 @@ from hgeo.testing import oracle
 from hgeo.testing._space import Functions, Space
 from hgeo.testing.laws._law import SKIPPED, Law, law
 
-__all__: list[str] = []
+__all__ = ["BY_NAME", "Operation", "by_curvature", "call"]
 
 
 @dataclass(frozen=True)
-class _Operation:
+class Operation:
     """How an operation meets its oracle."""
 
     name: str
@@ -35,7 +35,12 @@ class _Operation:
 
     @property
     def function(self) -> Callable[..., Any]:
-        return getattr(oracle, self.exact or self.name)  # type: ignore[no-any-return]
+        return getattr(oracle, self.exact or self.name)
+
+    @property
+    def needs(self) -> list[str]:
+        where = {"any": "curvature", "negative": "negative curvature", "positive": "positive curvature"}
+        return [self.name, where[self.curvature]]
 
     @property
     def parameter(self) -> str:
@@ -43,40 +48,40 @@ class _Operation:
 
 
 _TABLE = (
-    _Operation("lambda_x", ("x",), "number", derivatives=("x",)),
-    _Operation("inner", ("x", "u", "v"), "number", scale="pairing", derivatives=("x", "u", "v")),
-    _Operation("norm", ("x", "u"), "number", derivatives=("x", "u")),
-    _Operation("egrad2rgrad", ("x", "g"), "vector", derivatives=("x",)),
-    _Operation("mobius_add", ("x", "y"), "point", derivatives=("x", "y")),
-    _Operation("mobius_sub", ("x", "y"), "point", derivatives=("y",)),
-    _Operation("mobius_coadd", ("x", "y"), "point", derivatives=("x", "y")),
-    _Operation("mobius_cosub", ("x", "y"), "point", derivatives=("y",)),
-    _Operation("gyration", ("x", "y", "g"), "vector", derivatives=("x", "y", "g")),
-    _Operation("mobius_scalar_mul", ("r", "x"), "point", derivatives=("r", "x")),
-    _Operation("mobius_matvec", ("m", "x"), "point", scale="matrix", derivatives=("x",)),
-    _Operation("mobius_pointwise_mul", ("g", "x"), "point", derivatives=("g", "x")),
-    _Operation("expmap0", ("p",), "point", derivatives=("p",)),
-    _Operation("logmap0", ("x",), "vector", derivatives=("x",)),
-    _Operation("expmap", ("x", "u"), "point", scale="journey", derivatives=("x", "u")),
-    _Operation("logmap", ("x", "y"), "vector", derivatives=("x", "y")),
-    _Operation("geodesic", ("t", "x", "y"), "point", scale="journey", derivatives=("t", "x", "y")),
-    _Operation("geodesic_unit", ("t", "x", "g"), "point", scale="journey", derivatives=("t", "x", "g")),
-    _Operation("transp", ("x", "y", "g"), "vector", exact="parallel_transport", derivatives=("x", "y", "g")),
-    _Operation("transp0", ("y", "g"), "vector", exact="parallel_transport0", derivatives=("y", "g")),
-    _Operation("transp0back", ("x", "g"), "vector", exact="parallel_transport0back", derivatives=("x", "g")),
-    _Operation("dist", ("x", "y"), "number", derivatives=("x", "y")),
-    _Operation("dist2", ("x", "y"), "number", exact="sqdist", derivatives=("x", "y")),
-    _Operation("dist0", ("x",), "number", derivatives=("x",)),
-    _Operation("dist2plane", ("x", "y", "g"), "number", scale="plane", derivatives=("x", "y", "g")),
-    _Operation("antipode", ("x",), "point", derivatives=("x",)),
-    _Operation("weighted_midpoint", ("xs", "ws"), "point", scale="cloud", derivatives=("xs", "ws")),
-    _Operation("ball_to_lorentz", ("x",), "vector", curvature="negative", derivatives=("x",)),
-    _Operation("ball_to_klein", ("x",), "vector", curvature="negative", derivatives=("x",)),
-    _Operation("klein_to_ball", ("x",), "vector", curvature="negative", derivatives=("x",)),
-    _Operation("stereo_to_sphere", ("x",), "vector", curvature="positive", derivatives=("x",)),
+    Operation("lambda_x", ("x",), "number", derivatives=("x",)),
+    Operation("inner", ("x", "u", "v"), "number", scale="pairing", derivatives=("x", "u", "v")),
+    Operation("norm", ("x", "u"), "number", derivatives=("x", "u")),
+    Operation("egrad2rgrad", ("x", "g"), "vector", derivatives=("x",)),
+    Operation("mobius_add", ("x", "y"), "point", derivatives=("x", "y")),
+    Operation("mobius_sub", ("x", "y"), "point", derivatives=("y",)),
+    Operation("mobius_coadd", ("x", "y"), "point", derivatives=("x", "y")),
+    Operation("mobius_cosub", ("x", "y"), "point", derivatives=("y",)),
+    Operation("gyration", ("x", "y", "g"), "vector", derivatives=("x", "y", "g")),
+    Operation("mobius_scalar_mul", ("r", "x"), "point", derivatives=("r", "x")),
+    Operation("mobius_matvec", ("m", "x"), "point", scale="matrix", derivatives=("x",)),
+    Operation("mobius_pointwise_mul", ("g", "x"), "point", derivatives=("g", "x")),
+    Operation("expmap0", ("p",), "point", derivatives=("p",)),
+    Operation("logmap0", ("x",), "vector", derivatives=("x",)),
+    Operation("expmap", ("x", "u"), "point", scale="journey", derivatives=("x", "u")),
+    Operation("logmap", ("x", "y"), "vector", derivatives=("x", "y")),
+    Operation("geodesic", ("t", "x", "y"), "point", scale="journey", derivatives=("t", "x", "y")),
+    Operation("geodesic_unit", ("t", "x", "g"), "point", scale="journey", derivatives=("t", "x", "g")),
+    Operation("transp", ("x", "y", "g"), "vector", exact="parallel_transport", derivatives=("x", "y", "g")),
+    Operation("transp0", ("y", "g"), "vector", exact="parallel_transport0", derivatives=("y", "g")),
+    Operation("transp0back", ("x", "g"), "vector", exact="parallel_transport0back", derivatives=("x", "g")),
+    Operation("dist", ("x", "y"), "number", derivatives=("x", "y")),
+    Operation("dist2", ("x", "y"), "number", exact="sqdist", derivatives=("x", "y")),
+    Operation("dist0", ("x",), "number", derivatives=("x",)),
+    Operation("dist2plane", ("x", "y", "g"), "number", scale="plane", derivatives=("x", "y", "g")),
+    Operation("antipode", ("x",), "point", derivatives=("x",)),
+    Operation("weighted_midpoint", ("xs", "ws"), "point", scale="cloud", derivatives=("xs", "ws")),
+    Operation("ball_to_lorentz", ("x",), "vector", curvature="negative", derivatives=("x",)),
+    Operation("ball_to_klein", ("x",), "vector", curvature="negative", derivatives=("x",)),
+    Operation("klein_to_ball", ("x",), "vector", curvature="negative", derivatives=("x",)),
+    Operation("stereo_to_sphere", ("x",), "vector", curvature="positive", derivatives=("x",)),
 )
 
-_BY_NAME = {operation.name: operation for operation in _TABLE}
+BY_NAME = {operation.name: operation for operation in _TABLE}
 
 
 # --------------------------------------------------------------------------------------------------------- one example
@@ -86,11 +91,11 @@ def _options(name: str) -> dict[str, Any]:
     return {"reducedim": [1]} if name == "weighted_midpoint" else {}
 
 
-def _call(manifold: Any, operation: _Operation, values: Sequence[Tensor]) -> Tensor:
+def call(manifold: Any, operation: Operation, values: Sequence[Tensor]) -> Tensor:
     return getattr(manifold, operation.name)(*values, **_options(operation.name))
 
 
-def _curvature(space: Space, operation: _Operation) -> float:
+def _curvature(space: Space, operation: Operation) -> float:
     k = space.k or 0.0
     return -k if operation.parameter == "c" else k
 
@@ -115,7 +120,7 @@ def _size(value: Any) -> Any:
     return oracle.length(value) if isinstance(value, list) else abs(value)
 
 
-def _scale(space: Space, operation: _Operation, values: Sequence[Tensor], exact: Any) -> Any:
+def _scale(space: Space, operation: Operation, values: Sequence[Tensor], exact: Any) -> Any:
     """What the error is relative to."""
     k = space.k or 0.0
     size = _size(exact)
@@ -134,7 +139,7 @@ def _scale(space: Space, operation: _Operation, values: Sequence[Tensor], exact:
     return size
 
 
-def _journey(space: Space, operation: _Operation, values: Sequence[Tensor], exact: Any) -> float:
+def _journey(space: Space, operation: Operation, values: Sequence[Tensor], exact: Any) -> float:
     """How much farther out than its arguments an operation passes or ends: 1/(1 − c|·|²) of the way it goes."""
     k = space.k or 0.0
     if k >= 0:
@@ -153,7 +158,7 @@ def _journey(space: Space, operation: _Operation, values: Sequence[Tensor], exac
     return worst
 
 
-def _exact(space: Space, operation: _Operation, values: Sequence[Tensor]) -> Any | None:
+def _exact(space: Space, operation: Operation, values: Sequence[Tensor]) -> Any | None:
     """The right result, or None where the operation has none that coordinates can express."""
     k = space.k or 0.0
     if operation.name == "geodesic_unit" and not float(values[2].norm()) > 0:
@@ -175,7 +180,7 @@ def _exact(space: Space, operation: _Operation, values: Sequence[Tensor]) -> Any
     return exact
 
 
-def _expressible(space: Space, operation: _Operation, values: Sequence[Tensor], k: float) -> bool:
+def _expressible(space: Space, operation: Operation, values: Sequence[Tensor], k: float) -> bool:
     """Whether, on a sphere, the operation is not at an antipode, where it has many values or none."""
     points = [v for n, v in zip(operation.arguments, values, strict=True) if n in ("x", "y")]
     if operation.name == "antipode":
@@ -195,7 +200,7 @@ def _expressible(space: Space, operation: _Operation, values: Sequence[Tensor], 
     return True
 
 
-def _error(space: Space, operation: _Operation, values: Sequence[Tensor], computed: Tensor) -> float:
+def _error(space: Space, operation: Operation, values: Sequence[Tensor], computed: Tensor) -> float:
     names = operation.arguments
     exact = _exact(space, operation, values)
     if exact is None:
@@ -241,25 +246,18 @@ def _nothing(batch: Sequence[Tensor]) -> Tensor:
     return torch.full((batch[0].shape[0],), SKIPPED, dtype=torch.float64)
 
 
-def _speaks(space: Space, operation: _Operation) -> bool:
-    k = space.k or 0.0
-    return operation.curvature == "any" or (k < 0 if operation.curvature == "negative" else k > 0)
-
-
-def _value_law(operation: _Operation) -> Law:
+def _value_law(operation: Operation) -> Law:
     statement = f"{operation.name} is right: its error against sixty digits is at most 16 eps/(1 − c|x|²)"
 
     def check(space: Space, *batch: Tensor) -> Tensor:
-        if not _speaks(space, operation):
-            return _nothing(batch)
         with torch.no_grad():
-            computed = _call(space.manifold, operation, batch)
+            computed = call(space.manifold, operation, batch)
         errors = [_error(space, operation, row, computed[i]) for i, row in enumerate(zip(*batch, strict=True))]
         return torch.tensor(errors, dtype=torch.float64)
 
     return law(
         statement,
-        needs=[operation.name, "curvature"],
+        needs=operation.needs,
         tolerance="oracle",
         group="oracle",
         name=f"oracle_{operation.name}",
@@ -275,15 +273,15 @@ def _value_law(operation: _Operation) -> Law:
 class _Call(torch.nn.Module):
     """A manifold's operation as a module, so that its curvature can be replaced by one a row."""
 
-    def __init__(self, manifold: torch.nn.Module, operation: _Operation) -> None:
+    def __init__(self, manifold: torch.nn.Module, operation: Operation) -> None:
         super().__init__()
         self.manifold, self.operation = manifold, operation
 
     def forward(self, *values: Tensor) -> Tensor:
-        return _call(self.manifold, self.operation, values)
+        return call(self.manifold, self.operation, values)
 
 
-def _by_curvature(space: Space, operation: _Operation, batch: Sequence[Tensor]) -> Tensor | None:
+def by_curvature(space: Space, operation: Operation, batch: Sequence[Tensor]) -> Tensor | None:
     """d(operation)/dk by autograd, row by row; None if the space has no curvature that can be learned."""
     count = batch[0].shape[0]
     shape = (count, *[1] * (batch[0].dim() - 1 if batch[0].dim() > 1 else 1))
@@ -292,7 +290,7 @@ def _by_curvature(space: Space, operation: _Operation, batch: Sequence[Tensor]) 
     k = space.k or 0.0
     if isinstance(space.manifold, Functions):
         stored = torch.full(shape, k, dtype=space.dtype, requires_grad=True)
-        value = _call(Functions(space.manifold.module, stored), operation, batch)
+        value = call(Functions(space.manifold.module, stored), operation, batch)
         return _jacobian(value, stored, count)
     learnable = space.sibling(k, learnable=True)
     if learnable is None:
@@ -324,17 +322,26 @@ def _jacobian(value: Tensor, parameter: Tensor, count: int) -> Tensor:
         if not flat.requires_grad:
             columns.append(torch.zeros(count, dtype=flat.dtype))
             continue
-        (gradient,) = torch.autograd.grad(flat[:, j].sum(), parameter, retain_graph=True, allow_unused=True)
-        columns.append(torch.zeros(count) if gradient is None else gradient.reshape(count, -1).sum(-1))
+        # At the end of a one-sided family a gradient may pass only when it points inward: ask in both directions.
+        total = flat[:, j].sum()
+        there, back = (
+            torch.autograd.grad(sign * total, parameter, retain_graph=True, allow_unused=True)[0] for sign in (1.0, -1.0)
+        )
+        if there is None or back is None:
+            columns.append(torch.zeros(count, dtype=flat.dtype))
+        else:
+            columns.append(torch.where(there != 0, there, -back).reshape(count, -1).sum(-1))
     return torch.stack(columns, dim=-1).detach()
 
 
 def _largest(values: Sequence[Tensor], names: Sequence[str]) -> float:
-    sizes = [float(v.double().norm(dim=-1).max()) for n, v in zip(names, values, strict=True) if n in ("x", "y", "xs", "p")]
+    sizes = [
+        float(v.double().norm(dim=-1).max()) for n, v in zip(names, values, strict=True) if n in ("x", "y", "xs", "p")
+    ]
     return max(sizes, default=0.0)
 
 
-def _smooth(space: Space, operation: _Operation, values: Sequence[Tensor]) -> bool:
+def _smooth(space: Space, operation: Operation, values: Sequence[Tensor]) -> bool:
     """Whether the operation is differentiable there, and the derivative is not that of a cancellation."""
     k = space.k or 0.0
     if operation.name == "antipode" and k == 0:
@@ -349,7 +356,13 @@ def _smooth(space: Space, operation: _Operation, values: Sequence[Tensor]) -> bo
     if operation.name == "dist2plane":
         size = oracle.dist2plane(*values, k=k)
         return bool(size > 1e-2 * oracle.dist(values[0], values[1], k=k)) and not bool(size * math.sqrt(abs(k)) > 5)
-    if k > 0 and operation.name in ("mobius_scalar_mul", "mobius_matvec", "mobius_pointwise_mul", "geodesic_unit", "expmap"):
+    if k > 0 and operation.name in (
+        "mobius_scalar_mul",
+        "mobius_matvec",
+        "mobius_pointwise_mul",
+        "geodesic_unit",
+        "expmap",
+    ):
         exact = operation.function(*_exact_arguments(values, operation.arguments), k=k)
         return bool(oracle.length(exact) * math.sqrt(k) < 10)
     if operation.name in ("norm", "dist0", "geodesic_unit"):
@@ -357,7 +370,7 @@ def _smooth(space: Space, operation: _Operation, values: Sequence[Tensor]) -> bo
     return True
 
 
-def _smooth_value(space: Space, operation: _Operation, values: Sequence[Tensor]) -> Any | None:
+def _smooth_value(space: Space, operation: Operation, values: Sequence[Tensor]) -> Any | None:
     """The right result where the operation has one and is differentiable, else None."""
     value = _exact(space, operation, values)
     return value if value is not None and _smooth(space, operation, values) else None
@@ -365,7 +378,7 @@ def _smooth_value(space: Space, operation: _Operation, values: Sequence[Tensor])
 
 def _derivative_error(
     space: Space,
-    operation: _Operation,
+    operation: Operation,
     values: Sequence[Tensor],
     computed: Tensor,
     wrt: int | str,
@@ -429,13 +442,11 @@ def _derivative_error(
     return deviation / scale * (gap if wrt == "k" else gap**2)
 
 
-def _curvature_law(operation: _Operation) -> Law:
+def _curvature_law(operation: Operation) -> Law:
     statement = f"the derivative of {operation.name} by the curvature is right, at 0 and on both sides of it"
 
     def check(space: Space, *batch: Tensor) -> Tensor:
-        if not _speaks(space, operation):
-            return _nothing(batch)
-        derivatives = _by_curvature(space, operation, batch)
+        derivatives = by_curvature(space, operation, batch)
         if derivatives is None:
             return _nothing(batch)
         errors = _nothing(batch)
@@ -447,7 +458,7 @@ def _curvature_law(operation: _Operation) -> Law:
 
     return law(
         statement,
-        needs=[operation.name, "curvature", "family"],
+        needs=[*operation.needs, "family"],
         tolerance="derivative",
         group="derivative",
         name=f"curvature_derivative_of_{operation.name}",
@@ -455,13 +466,11 @@ def _curvature_law(operation: _Operation) -> Law:
     )(check)
 
 
-def _gradient_law(operation: _Operation) -> Law:
+def _gradient_law(operation: Operation) -> Law:
     by = " and ".join(operation.derivatives)
     statement = f"the derivative of {operation.name} by {by} is right"
 
     def check(space: Space, *batch: Tensor) -> Tensor:
-        if not _speaks(space, operation):
-            return _nothing(batch)
         count = batch[0].shape[0]
         worst = _nothing(batch)
         rows = list(zip(*batch, strict=True))
@@ -478,7 +487,7 @@ def _gradient_law(operation: _Operation) -> Law:
             if name == "xs":
                 along[:, 1:] = 0.0  # the first point moves, the others stay
             moved = base.clone().requires_grad_()
-            value = _call(space.manifold, operation, [*batch[:index], moved, *batch[index + 1 :]]).reshape(count, -1)
+            value = call(space.manifold, operation, [*batch[:index], moved, *batch[index + 1 :]]).reshape(count, -1)
             columns = []
             for j in range(value.shape[1]):
                 (gradient,) = torch.autograd.grad(value[:, j].sum(), moved, retain_graph=True)
@@ -495,7 +504,7 @@ def _gradient_law(operation: _Operation) -> Law:
 
     return law(
         statement,
-        needs=[operation.name, "curvature"],
+        needs=operation.needs,
         tolerance="gradient",
         group="derivative",
         name=f"gradient_of_{operation.name}",

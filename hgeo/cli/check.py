@@ -1,0 +1,97 @@
+"""``hgeo check``: the laws of geometry against a manifold, as a table with counter-examples to paste."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+__all__ = ["add_arguments", "run"]
+
+_EXAMPLES = """
+What can be checked:
+  geoopt:PoincareBall            a class of any importable module, called without arguments
+  "geoopt:Lorentz(k=2.0)"        ... or with keywords
+  mypkg.mod:factory              a function that returns your manifold (or a pair: manifold, dimension)
+  ball:16,c=0.5                  a space string: ball, stereo, sproj, lorentz, sphere, euclidean, joined by ' x '
+  hgeo.math                      a module of pure functions f(points, k=...), at the curvature --k
+
+Examples:
+  hgeo check geoopt:PoincareBall --dtype float32
+  hgeo check "ball:8 x sphere:3" --examples 1000
+  hgeo check mypkg.mod:factory --laws metric,maps --dim 4
+  hgeo check hgeo.math --k -0.0001 --laws "oracle_*"
+  hgeo check --list
+
+A law that needs an operation which the manifold lacks is 'not applicable', never passed. The exit code is 1 when a law
+is broken. Every counter-example is a line of Python that shows the broken law again. The guide is docs/law-kit.md.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of ``hgeo check``."""
+    parser.epilog = _EXAMPLES
+    parser.add_argument("target", nargs="?", help="what to check; see below")
+    parser.add_argument("--dim", type=int, help="intrinsic dimension (default: 3, or what the space string says)")
+    parser.add_argument(
+        "--dtype",
+        action="append",
+        choices=["float64", "float32"],
+        help="float64, float32; may be given twice; both by default",
+    )
+    parser.add_argument("--examples", type=int, default=100, metavar="N", help="examples a law (default: 100)")
+    parser.add_argument("--laws", help="names, groups or patterns, separated by commas (default: all)")
+    parser.add_argument("--k", type=float, help="the signed curvature at which a module of functions is checked")
+    parser.add_argument("--seed", type=int, default=0, help="another seed draws other examples (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--markdown", action="store_true", help="print a table for a document")
+    parser.add_argument("--failures", action="store_true", help="print broken laws only")
+    parser.add_argument("--list", action="store_true", help="list all laws with their groups and statements, and exit")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check, print, and return 1 if a law is broken."""
+    import torch
+
+    from hgeo.testing import check_manifold, laws, load
+
+    if args.list:
+        for entry in laws.REGISTER.values():
+            print(f"{entry.group:11} {entry.name:45} {entry.statement}")
+        return 0
+    if args.target is None:
+        print(
+            "hgeo check: say what to check, for example geoopt:PoincareBall; hgeo check --help says more",
+            file=sys.stderr,
+        )
+        return 2
+    try:
+        manifold, own_dim, text = load(args.target, k=args.k)
+        chosen = None if args.laws is None else [word.strip() for word in args.laws.split(",")]
+        laws.select(chosen)
+    except (ValueError, TypeError) as reason:
+        print(f"hgeo check: {reason}", file=sys.stderr)
+        return 2
+    if args.dim is not None and own_dim is not None and args.dim != own_dim:
+        print(
+            f"hgeo check: --dim {args.dim} contradicts {args.target!r}, whose dimension is {own_dim}", file=sys.stderr
+        )
+        return 2
+    reports = []
+    for name in args.dtype or ["float64", "float32"]:
+        report = check_manifold(
+            manifold,
+            dim=args.dim or own_dim or 3,
+            laws=chosen,
+            dtype=getattr(torch, name),
+            max_examples=args.examples,
+            seed=args.seed,
+            name=text,
+        )
+        if args.failures:
+            report.results = report.failures or report.results[:0]
+        reports.append(report)
+    if args.json:
+        print("[" + ",\n".join(report.to_json() for report in reports) + "]")
+    else:
+        print("\n\n".join(report.markdown() if args.markdown else str(report) for report in reports))
+    return 1 if any(report.failures for report in reports) else 0

@@ -1,0 +1,180 @@
+"""The curvature goes to 0: every operation becomes the Euclidean one, from both sides, at the rate O(k)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from hgeo.testing import oracle
+from hgeo.testing._space import Space
+from hgeo.testing.laws._law import SKIPPED, TOLERANCES, Law, law
+from hgeo.testing.laws._oracle import BY_NAME, Operation, by_curvature, call
+
+__all__: list[str] = []
+
+
+def _times(matrix: Tensor, x: Tensor) -> Tensor:
+    return (matrix @ x.unsqueeze(-1)).squeeze(-1)
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y).sum(-1)
+
+
+_FLAT: dict[str, Callable[..., Tensor]] = {
+    "lambda_x": lambda x: torch.full_like(x[..., 0], 2.0),
+    "inner": lambda x, u, v: 4 * _dot(u, v),
+    "norm": lambda x, u: 2 * u.norm(dim=-1),
+    "egrad2rgrad": lambda x, g: g / 4,
+    "mobius_add": lambda x, y: x + y,
+    "mobius_sub": lambda x, y: x - y,
+    "mobius_coadd": lambda x, y: x + y,
+    "mobius_cosub": lambda x, y: x - y,
+    "gyration": lambda x, y, g: g,
+    "mobius_scalar_mul": lambda r, x: r * x,
+    "mobius_matvec": _times,
+    "mobius_pointwise_mul": lambda g, x: g * x,
+    "expmap0": lambda p: p,
+    "logmap0": lambda x: x,
+    "expmap": lambda x, u: x + u,
+    "logmap": lambda x, y: y - x,
+    "geodesic": lambda t, x, y: x + t * (y - x),
+    "geodesic_unit": lambda t, x, g: x + t / 2 * g / g.norm(dim=-1, keepdim=True),
+    "transp": lambda x, y, g: g,
+    "transp0": lambda y, g: g,
+    "transp0back": lambda x, g: g,
+    "dist": lambda x, y: 2 * (x - y).norm(dim=-1),
+    "dist2": lambda x, y: 4 * _dot(x - y, x - y),
+    "dist0": lambda x: 2 * x.norm(dim=-1),
+    "dist2plane": lambda x, y, g: 2 * _dot(x - y, g).abs() / g.norm(dim=-1),
+    "weighted_midpoint": lambda xs, ws: (ws.unsqueeze(-1) * xs).sum(1) / ws.sum(1, keepdim=True),
+}
+"""The Euclidean form of every operation, in the metric 4|dx|²."""
+
+_STEPS = (1e-2, 1e-4, 1e-6, 1e-8)
+
+
+def _ordinary(names: Sequence[str], batch: Sequence[Tensor]) -> list[Tensor]:
+    """The examples brought to lengths of at most 1/2: limits are about the curvature, not about far points."""
+    kept = []
+    for name, value in zip(names, batch, strict=True):
+        if name in ("x", "y", "z", "u", "v", "p", "w", "xs", "g"):
+            size = value.double().norm(dim=-1, keepdim=True)
+            value = (value.double() * (0.5 / size.clamp_min(0.5))).to(value.dtype)
+        kept.append(value)
+    return kept
+
+
+def _entries(value: Tensor, count: int) -> Tensor:
+    return value.detach().double().reshape(count, -1)
+
+
+def _size(names: Sequence[str], batch: Sequence[Tensor], flat: Tensor) -> Tensor:
+    """The natural size of the result: that of what is added in it."""
+    count = flat.shape[0]
+    sizes = [flat.norm(dim=-1)]
+    for name, value in zip(names, batch, strict=True):
+        if name in ("x", "y", "p", "xs"):
+            sizes.append(value.double().reshape(count, -1).norm(dim=-1))
+        if name in ("u", "v", "g"):
+            sizes.append(value.double().norm(dim=-1))
+    return torch.stack(sizes).amax(0)
+
+
+def _limit_law(name: str) -> Law:
+    operation = BY_NAME[name]
+
+    def check(space: Space, *batch: Tensor) -> Tensor:
+        values = _ordinary(operation.arguments, batch)
+        count = values[0].shape[0]
+        flat = _entries(_FLAT[name](*[value.double() for value in values]), count)
+        size = _size(operation.arguments, values, flat)
+        worst = torch.full((count,), SKIPPED, dtype=torch.float64)
+        for k in (0.0, *[sign * step for step in _STEPS for sign in (-1.0, 1.0)]):
+            sibling = space.sibling(k)
+            if sibling is None:
+                continue
+            computed = _entries(call(sibling, operation, values), count)
+            allowed = 16 * space.eps * size + 8 * abs(k) * size
+            deviation = (computed - flat).norm(dim=-1)
+            worst = torch.maximum(worst, torch.where(deviation == 0, 0.0, deviation / allowed.clamp_min(1e-300)))
+        return worst
+
+    return law(
+        f"{name} is exactly Euclidean at k = 0 and tends to it from both sides with an error O(k)",
+        needs=[name, "curvature", "family"],
+        tolerance="limit",
+        group="limit",
+        name=f"limit_of_{name}",
+        examples=operation.arguments,
+    )(check)
+
+
+def _derivative_limit_law(name: str) -> Law:
+    operation = BY_NAME[name]
+
+    def check(space: Space, *batch: Tensor) -> Tensor:
+        values = _ordinary(operation.arguments, batch)
+        count = values[0].shape[0]
+        worst = torch.full((count,), SKIPPED, dtype=torch.float64)
+        exact, size, speaks = _flat_derivative(operation, values)
+        tolerance = TOLERANCES["derivative"].get(space.dtype, 1e-3)
+        for k in (0.0, *[sign * step for step in (1e-5, 1e-7, 1e-9) for sign in (-1.0, 1.0)]):
+            sibling = space.sibling(k)
+            if sibling is None:
+                continue
+            computed = by_curvature(Space(sibling, space.dim, space.dtype), operation, values)
+            if computed is None:
+                continue
+            deviation = (computed.double() - exact).norm(dim=-1)
+            allowed = tolerance * size + 64 * abs(k) * size
+            # squares of what is smaller than this vanish in the dtype
+            floor = 1e3 * float(torch.finfo(space.dtype).tiny) ** 0.5
+            error = torch.where(deviation <= floor, 0.0, deviation / allowed.clamp_min(1e-300))
+            error = torch.where(torch.isnan(deviation), torch.inf, error)
+            worst = torch.maximum(worst, error)
+        return torch.where(speaks, worst, SKIPPED)
+
+    return law(
+        f"the k-derivative of {name} tends to its value at 0 from both sides",
+        needs=[name, "curvature", "family"],
+        tolerance="limit",
+        group="limit",
+        name=f"derivative_limit_of_{name}",
+        examples=operation.arguments,
+    )(check)
+
+
+def _flat_derivative(operation: Operation, values: Sequence[Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+    """The exact derivative at k = 0, its natural size, and where the operation is differentiable."""
+    rows, sizes, speaks = [], [], []
+    for row in zip(*values, strict=True):
+        arguments = [v.item() if n in ("r", "t") else v for n, v in zip(operation.arguments, row, strict=True)]
+        degenerate = operation.name == "dist2plane" and not float(_FLAT["dist2plane"](*row)) > 1e-3
+        degenerate |= operation.name == "geodesic_unit" and not float(row[2].norm()) > 0
+        if degenerate:
+            arguments = [torch.ones_like(v) / (i + 2) for i, v in enumerate(row)]
+            arguments = [
+                v.item() if n in ("r", "t") else v for n, v in zip(operation.arguments, arguments, strict=True)
+            ]
+        derivative = oracle.derivative(operation.function, *arguments, k=0.0)
+        entries = derivative if isinstance(derivative, list) else [derivative]
+        rows.append([float(entry) for entry in entries])
+        value = operation.function(*arguments, k=0.0)
+        points = [v for n, v in zip(operation.arguments, row, strict=True) if n in ("x", "y", "p", "xs")]
+        reach = max((float(point.double().norm()) for point in points), default=0.0)
+        if operation.name in ("expmap", "geodesic_unit"):
+            reach = max(reach, 0.5)
+        size = max(float(oracle.length(value)), reach if operation.result == "point" else 0.0)
+        sizes.append(max(float(oracle.length(entries)), 1e-2 * size * reach**2))
+        speaks.append(not degenerate)
+    exact = torch.tensor(rows, dtype=torch.float64)
+    return exact, torch.tensor(sizes, dtype=torch.float64), torch.tensor(speaks)
+
+
+for _name in _FLAT:
+    _limit_law(_name)
+for _name in _FLAT:
+    _derivative_limit_law(_name)

@@ -1,0 +1,154 @@
+"""A curvature as a trained number: it survives its own parametrisation, trains through 0, and is never stale."""
+
+from __future__ import annotations
+
+import copy
+import io
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo._geoopt import geoopt
+from hgeo.testing._space import Space, ratio, signed_curvature
+from hgeo.testing.laws._law import law
+
+__all__: list[str] = []
+
+_VALUES = (0.0, 1e-12, 1e-8, 1e-4, 1.0, 100.0, 1e4)
+
+
+def _make(space: Space, size: float, *, learnable: bool = False) -> tuple[Any, float]:
+    """A manifold of the same class with a curvature of this size, made in the dtype, and the k it should have."""
+    kind = type(space.manifold)
+    number = torch.tensor(size, dtype=space.dtype)
+    if isinstance(space.manifold, geoopt.PoincareBall):
+        return kind(c=number, learnable=learnable), -float(number)
+    negative = not isinstance(space.manifold, geoopt.SphereProjection) and (space.k or 0.0) < 0
+    signed = -number if negative else number
+    return kind(k=signed, learnable=learnable), float(signed)
+
+
+def _everywhere(x: Tensor, value: float) -> Tensor:
+    return torch.full((x.shape[0],), value, dtype=torch.float64)
+
+
+@law(
+    "a curvature c in {0, 1e-12, …, 1e4} is c after construction",
+    needs=["curvature", "module"],
+    tolerance="last bits",
+    group="curvature",
+    limit=1,
+)
+def curvature_survives_construction(space: Space, x: Tensor) -> Tensor:
+    worst = 0.0
+    for size in _VALUES:
+        made, wanted = _make(space, size)
+        kept = float(signed_curvature(made))  # type: ignore[arg-type]
+        error = abs(kept - wanted) / abs(wanted) if wanted else abs(kept)
+        worst = max(worst, error if error == error else torch.inf)
+    return _everywhere(x, worst)
+
+
+def _signed_loss(made: Any, wish: float) -> Tensor:
+    """A loss that wants |k| to grow (wish = 1) or to shrink (wish = −1)."""
+    size = made.k if isinstance(made, geoopt.SphereProjection) else -made.k
+    return -wish * size.sum()
+
+
+def _train(made: Any, wish: float, steps: int, rate: float, optimiser: Any) -> list[float]:
+    stepper = optimiser(made.parameters(), lr=rate)
+    seen = []
+    for _ in range(steps):
+        stepper.zero_grad()
+        _signed_loss(made, wish).backward()
+        stepper.step()
+        seen.append(float(signed_curvature(made)))  # type: ignore[arg-type]
+    return seen
+
+
+@law(
+    "c = 0 is trainable: it leaves 0 when the gradient says so, under Adam and Riemannian Adam",
+    needs=["curvature", "module"],
+    tolerance="exact",
+    group="curvature",
+    limit=1,
+)
+def zero_curvature_trains(space: Space, x: Tensor) -> Tensor:
+    for optimiser in (torch.optim.Adam, geoopt.optim.RiemannianAdam):
+        made, _ = _make(space, 0.0, learnable=True)
+        seen = _train(made, 1.0, 10, 0.01, optimiser)
+        moved = abs(seen[-1])
+        if not 0.01 < moved < 10.0:
+            return _everywhere(x, 1.0)
+    return _everywhere(x, 0.0)
+
+
+@law(
+    "a curvature that is pushed through 0 stays legal, and comes back when it is asked to",
+    needs=["curvature", "module"],
+    tolerance="exact",
+    group="curvature",
+    limit=1,
+)
+def curvature_stays_legal(space: Space, x: Tensor) -> Tensor:
+    made, _ = _make(space, 0.05, learnable=True)
+    signs = 1.0 if isinstance(space.manifold, geoopt.SphereProjection) else -1.0
+    one_sided = isinstance(space.manifold, geoopt.PoincareBall | geoopt.SphereProjection)
+    down = _train(made, -1.0, 30, 0.1, torch.optim.Adam)
+    legal = all(value == value and abs(value) < 1e6 and (signs * value >= 0 or not one_sided) for value in down)
+    up = _train(made, 1.0, 80, 0.1, torch.optim.Adam)
+    back = signs * up[-1] > 0.05
+    return _everywhere(x, 0.0 if legal and back else 1.0)
+
+
+@law(
+    "operations see the curvature as it is now, not as it was",
+    needs=["curvature", "module", "family", "dist", "expmap0", "logmap0", "mobius_add"],
+    group="curvature",
+)
+def curvature_is_never_stale(space: Space, x: Tensor, y: Tensor, p: Tensor) -> Tensor:
+    changed = (
+        0.5 * (space.k or 0.0) if space.k else (0.25 if isinstance(space.manifold, geoopt.SphereProjection) else -0.25)
+    )
+    other = space.sibling(changed)
+    if other is None:
+        return _everywhere(x, -1.0)
+    size = x.double().norm(dim=-1, keepdim=True)
+    x, y = ((value.double() * (0.5 / size.clamp_min(0.5))).to(space.dtype) for value in (x, y))
+    mine = copy.deepcopy(space.manifold)
+    operations = (("dist", (x, y)), ("expmap0", (p,)), ("logmap0", (x,)), ("mobius_add", (x, y)))
+    for name, values in operations:  # fill any cache there may be
+        getattr(mine, name)(*values)
+    mine.load_state_dict(other.state_dict())
+    errors = []
+    for name, values in operations:
+        now, expected = getattr(mine, name)(*values), getattr(other, name)(*values)
+        errors.append(
+            ratio(
+                (now - expected).double().reshape(len(x), -1).norm(dim=-1),
+                expected.double().reshape(len(x), -1).norm(dim=-1),
+            )
+        )
+    return torch.stack(errors).amax(0)
+
+
+@law(
+    "copies, pickles and dtype changes keep the curvature and the class",
+    needs=["curvature", "module"],
+    tolerance="last bits",
+    group="curvature",
+    limit=1,
+)
+def curvature_survives_copying(space: Space, x: Tensor) -> Tensor:
+    manifold, k = space.manifold, space.k or 0.0
+    stored = io.BytesIO()
+    torch.save(manifold, stored)
+    stored.seek(0)
+    copies = [copy.deepcopy(manifold), torch.load(stored, weights_only=False), copy.deepcopy(manifold).to(space.dtype)]
+    worst = 0.0
+    for duplicate in copies:
+        kept = float(signed_curvature(duplicate))  # type: ignore[arg-type]
+        same = type(duplicate) is type(manifold)
+        worst = max(worst, abs(kept - k) / abs(k) if k and same else (0.0 if same and kept == k else torch.inf))
+    return _everywhere(x, worst)
