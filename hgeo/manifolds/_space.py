@@ -80,7 +80,7 @@ def _factor(text: str, start: int, end: int) -> Space:
 
 
 def space(text: str) -> Space:
-    """Read a space string: factors ``NAME:DIM[,OPTION]`` joined by `` x ``.
+    """Read a space string: factors ``NAME:DIM[,OPTION]`` joined by ' x '.
 
     ``ball:16``, ``ball:16,c=0.5``, ``ball:16,c=learn``, ``ball:16,c=0.5,learn`` (trained from 0.5),
     ``stereo:8,k=learn``, ``lorentz:8``, ``sphere:4`` (embedded), ``sproj:4`` (projected), ``euclidean:4``. Several
