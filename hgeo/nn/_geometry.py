@@ -22,6 +22,7 @@ from hgeo import math as hm
 from hgeo._geoopt import geoopt
 
 __all__ = [
+    "check_midpoint",
     "lift",
     "lower",
     "plane_distance",
@@ -56,6 +57,10 @@ class Geometry:
         p, x = torch.broadcast_tensors(p, x)
         origin = self._origin(manifold, x)
         return manifold.expmap(origin, manifold.transp(p, origin, manifold.logmap(p, x)))
+
+    def check_midpoint(self, manifold: Any) -> None:
+        if type(self) is Geometry:
+            raise self._missing(manifold, "a gyromidpoint", "use how='tangent' or how='frechet'")
 
     def lifted_dim(self, manifold: Any, n: int) -> int:
         raise self._missing(manifold, "a gyromidpoint", "use how='tangent' or how='frechet'")
@@ -243,6 +248,9 @@ class _Scaled(Geometry):
     def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
         return translate_back(manifold.base, p, x)
 
+    def check_midpoint(self, manifold: Any) -> None:
+        check_midpoint(manifold.base)
+
     def lifted_dim(self, manifold: Any, n: int) -> int:
         return geometry_of(manifold.base).lifted_dim(manifold.base, n)
 
@@ -273,6 +281,10 @@ class _Product(Geometry):
     def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
         pairs = zip(self._pieces(manifold, p), self._pieces(manifold, x), strict=True)
         return torch.cat([translate_back(m, a, b) for (m, a), (_, b) in pairs], dim=-1)
+
+    def check_midpoint(self, manifold: Any) -> None:
+        for factor in manifold.manifolds:
+            check_midpoint(factor)
 
     def _lifted_dims(self, manifold: Any) -> list[int]:
         sizes = [part.stop - part.start for part in manifold.slices]
@@ -323,6 +335,11 @@ def translate(manifold: Any, p: Tensor, x: Tensor) -> Tensor:
 def translate_back(manifold: Any, p: Tensor, x: Tensor) -> Tensor:
     """The inverse of :func:`translate` in x: log0 of it is log_p(x) transported to the origin."""
     return geometry_of(manifold).translate_back(manifold, p, x)
+
+
+def check_midpoint(manifold: Any) -> None:
+    """Refuse a manifold for which no gyromidpoint is known."""
+    geometry_of(manifold).check_midpoint(manifold)
 
 
 def lift(manifold: Any, x: Tensor) -> Tensor:

@@ -12,9 +12,15 @@ from hgeo import math as hm
 from hgeo._geoopt import geoopt
 from hgeo.nn import _geometry
 
-__all__ = ["How", "segment_mean"]
+__all__ = ["How", "check_mean", "segment_mean"]
 
 How = Literal["gyro", "tangent", "frechet"]
+
+
+def check_mean(manifold: Any, how: How) -> None:
+    """Refuse a manifold that has no mean of this kind, when a layer is made."""
+    if how == "gyro":
+        _geometry.check_midpoint(manifold)
 
 
 def segment_mean(

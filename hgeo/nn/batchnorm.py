@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo.nn import _geometry
-from hgeo.nn._layer import Layer, choice, describe, point_parameter
-from hgeo.nn._means import How, segment_mean
+from hgeo.nn._layer import Layer, choice, describe, point_parameter, positive
+from hgeo.nn._means import How, check_mean, segment_mean
 
 __all__ = ["BatchNorm"]
 
@@ -27,6 +27,7 @@ class BatchNorm(Layer):
         dim: intrinsic dimension.
         manifold: where the points lie.
         mean: "gyro", "tangent" or "frechet", as for :class:`Midpoint`.
+        iterations: of a Fréchet mean before its Newton step.
         eps: ε.
         momentum: share of a new batch in the running statistics; None: plain averages over all batches.
         affine: whether β (a ``geoopt.ManifoldParameter``, at first the origin) and γ (at first 1) are learned.
@@ -60,6 +61,7 @@ class BatchNorm(Layer):
         manifold: Any,
         *,
         mean: How = "gyro",
+        iterations: int = 16,
         eps: float = 1e-5,
         momentum: float | None = 0.1,
         affine: bool = True,
@@ -67,9 +69,11 @@ class BatchNorm(Layer):
     ) -> None:
         super().__init__(manifold, manifold, dim, dim)
         choice("BatchNorm", "mean", mean, ("gyro", "tangent", "frechet"))
+        positive("BatchNorm", "iterations", iterations)
         if momentum is not None and not 0 <= momentum <= 1:
             raise ValueError(f"BatchNorm: momentum must lie in [0, 1] or be None, got {momentum!r}")
-        self.mean, self.eps, self.momentum = mean, eps, momentum
+        check_mean(manifold, mean)
+        self.mean, self.iterations, self.eps, self.momentum = mean, iterations, eps, momentum
         self.point = point_parameter(manifold, dim) if affine else None
         self.gain = nn.Parameter(torch.ones(())) if affine else None
         tracked = track_running_stats
@@ -99,11 +103,15 @@ class BatchNorm(Layer):
         return _geometry.translate(self.manifold, _geometry.project(self.manifold, self.point), y)
 
     def _statistics(self, rows: Tensor) -> tuple[Tensor, Tensor]:
-        one = torch.zeros(rows.shape[0], dtype=torch.long, device=rows.device)
         weights = rows.new_ones(rows.shape[0])
-        middle = segment_mean(self.manifold, self.mean, rows, weights, one, 1, iterations=16).squeeze(0)
+        middle = self._mean_of(rows, weights)
         distance = manifolds.dist(self.manifold, rows, middle.expand_as(rows))
         return middle, (distance * distance).mean()
+
+    def _mean_of(self, rows: Tensor, weights: Tensor) -> Tensor:
+        one = torch.zeros(rows.shape[0], dtype=torch.long, device=rows.device)
+        mean = segment_mean(self.manifold, self.mean, rows, weights, one, 1, iterations=self.iterations)
+        return mean.squeeze(0)
 
     @torch.no_grad()
     def _track(self, middle: Tensor, variance: Tensor, count: int) -> None:

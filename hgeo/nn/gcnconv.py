@@ -82,7 +82,7 @@ class GCNConv(Layer):
         self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
         self.bias = point_parameter(manifold, out_dim) if bias == "point" else None
         if aggregate != "tangent":  # a manifold without gyromidpoints says so now
-            _geometry.lift(manifold, manifolds.exp0(manifold, torch.zeros(out_dim)))
+            _geometry.check_midpoint(manifold)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

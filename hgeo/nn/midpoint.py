@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from hgeo.nn._layer import Layer, choice, describe, positive
-from hgeo.nn._means import How, segment_mean
+from hgeo.nn._means import How, check_mean, segment_mean
 
 __all__ = ["Midpoint"]
 
@@ -46,6 +46,7 @@ class Midpoint(Layer):
         super().__init__(manifold, manifold)
         choice("Midpoint", "how", how, ("gyro", "tangent", "frechet"))
         positive("Midpoint", "iterations", iterations)
+        check_mean(manifold, how)
         self.how, self.dim, self.iterations = how, dim, iterations
 
     def forward(self, x: Tensor, weights: Tensor | None = None) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hgeo.graph import Graph
 from hgeo.nn._layer import Layer, choice, describe, positive
-from hgeo.nn._means import How, segment_mean
+from hgeo.nn._means import How, check_mean, segment_mean
 
 __all__ = ["Pool"]
 
@@ -44,6 +44,7 @@ class Pool(Layer):
         super().__init__(manifold, manifold)
         choice("Pool", "how", how, ("gyro", "tangent", "frechet"))
         positive("Pool", "iterations", iterations)
+        check_mean(manifold, how)
         self.how, self.iterations = how, iterations
 
     def forward(self, graph: Any, x: Tensor, weights: Tensor | None = None, *, num_graphs: int | None = None) -> Tensor:

@@ -1,0 +1,172 @@
+"""What every layer promises on every space it serves."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from layer_table import (
+    DIM,
+    LAYERS,
+    PAGE,
+    PAIRS_THAT_DO_NOT,
+    PAIRS_THAT_WORK,
+    ROWS,
+    SPACES,
+    build,
+    example,
+    page_with_table,
+)
+from torch import Tensor
+
+import hgeo
+
+every_layer_on_every_space = pytest.mark.parametrize(("name", "space"), PAIRS_THAT_WORK)
+
+
+def every_layer_on(*spaces: str) -> pytest.MarkDecorator:
+    """For what does not depend on the formulas of a space, but on the kind of it: one of each kind."""
+    return pytest.mark.parametrize(("name", "space"), [pair for pair in PAIRS_THAT_WORK if pair[1] in spaces])
+
+
+def hard_places(dtype: torch.dtype) -> dict[str, Tensor]:
+    """Tangent coordinates of rows at the places where formulas break."""
+    direction = torch.nn.functional.normalize(torch.arange(1.0, DIM + 1, dtype=dtype), dim=0)
+    some = torch.randn(ROWS, DIM, dtype=dtype, generator=torch.Generator().manual_seed(3))
+    return {
+        "origin": torch.zeros(ROWS, DIM, dtype=dtype),
+        "almost the origin": some * 1e-20,
+        "coincident": direction.expand(ROWS, DIM).clone(),
+        "boundary": 30 * some,
+        "coincident at the boundary": 30 * direction.expand(ROWS, DIM).clone(),
+        "origin and boundary": torch.cat([torch.zeros(ROWS // 2, DIM, dtype=dtype), 30 * some[: ROWS // 2]]),
+        "opposite": 2 * torch.stack([direction, -direction] * (ROWS // 2)),
+    }
+
+
+def place(space: str, v: Tensor) -> Tensor:
+    # A sphere has no boundary but an opposite pole: what is "far" elsewhere stops short of it here. How far out a
+    # manifold of the user's own can compute is its own affair.
+    if space in ("sphere", "sproj", "stereo k>0", "product", "own"):
+        return v.clamp(-1, 1)
+    return v
+
+
+@every_layer_on_every_space
+def test_output_lies_on_the_manifold_and_gradients_are_finite_at_hard_places(name: str, space: str) -> None:
+    check_hard_places(name, space, torch.float32)
+
+
+@every_layer_on("ball", "lorentz")
+def test_the_same_holds_in_double_precision_which_reaches_further_out(name: str, space: str) -> None:
+    check_hard_places(name, space, torch.float64)
+
+
+def check_hard_places(name: str, space: str, dtype: torch.dtype) -> None:
+    layer, manifold = build(name, space, dtype)
+    for where, v in hard_places(dtype).items():
+        x = example(name, manifold, dtype, place(space, v))
+        if x.is_floating_point():
+            x.requires_grad_()
+        y = LAYERS[name].call(layer, x)
+        assert y.dtype == dtype
+        assert torch.isfinite(y).all(), where
+        if LAYERS[name].gives == "points":
+            hgeo.validate(manifold, y.detach())
+        layer.zero_grad()
+        y.square().sum().backward()
+        if x.is_floating_point():
+            assert torch.isfinite(x.grad).all(), where
+        for parameter_name, parameter in layer.named_parameters():
+            assert parameter.grad is None or torch.isfinite(parameter.grad).all(), (where, parameter_name)
+
+
+@pytest.mark.parametrize(("name", "space"), PAIRS_THAT_DO_NOT)
+def test_a_layer_refuses_a_space_it_cannot_serve(name: str, space: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=name.split()[0] + r"|known to hgeo\.nn"):
+        LAYERS[name].make(SPACES[space]())
+
+
+@every_layer_on_every_space
+def test_the_curvature_of_every_manifold_is_among_the_parameters(name: str, space: str) -> None:
+    layer, manifold = build(name, space)
+    mine = {id(parameter) for parameter in layer.parameters()}
+    assert {id(parameter) for parameter in manifold.parameters()} <= mine
+
+
+@every_layer_on("ball", "lorentz", "product", "own")
+def test_a_loaded_state_dict_gives_the_same_function(name: str, space: str) -> None:
+    layer, manifold = build(name, space, seed=0)
+    other, _ = build(name, space, seed=1)
+    x = example(name, manifold)
+    other.load_state_dict(layer.state_dict())
+    torch.manual_seed(5)
+    expected = LAYERS[name].call(layer, x)
+    torch.manual_seed(5)
+    assert torch.equal(LAYERS[name].call(other, x), expected)
+
+
+@every_layer_on("ball", "lorentz", "product", "own")
+def test_a_copy_is_equal_and_independent(name: str, space: str) -> None:
+    layer, manifold = build(name, space)
+    twin = copy.deepcopy(layer)
+    x = example(name, manifold)
+    torch.manual_seed(5)
+    expected = LAYERS[name].call(layer, x)
+    torch.manual_seed(5)
+    assert torch.equal(LAYERS[name].call(twin, x), expected)
+    for parameter, mine in zip(twin.parameters(), layer.parameters(), strict=True):
+        assert parameter.data_ptr() != mine.data_ptr()
+        if hasattr(parameter, "manifold"):
+            # the copied point lies on the copied manifold, not on the original's
+            assert type(parameter.manifold) is type(mine.manifold)
+            assert any(parameter.manifold is module for module in twin.modules())
+
+
+@every_layer_on("ball", "lorentz", "product", "own")
+def test_autocast_computes_geometry_in_full_precision(name: str, space: str) -> None:
+    layer, manifold = build(name, space)
+    layer.eval()
+    x = example(name, manifold)
+    expected = LAYERS[name].call(layer, x)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = LAYERS[name].call(layer, x)
+    assert y.dtype == torch.float32
+    assert torch.allclose(y, expected, atol=0.05, rtol=0.05)
+    if LAYERS[name].gives == "points":
+        hgeo.validate(manifold, y.detach())
+
+
+@every_layer_on("ball")
+def test_compiles_in_one_graph(name: str, space: str) -> None:
+    layer, manifold = build(name, space)
+    layer.eval()
+    x = example(name, manifold)
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda x: LAYERS[name].call(layer, x), fullgraph=True, backend="eager")
+    assert torch.allclose(compiled(x), LAYERS[name].call(layer, x), atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["Linear", "Linear factors", "Midpoint", "MLR"])
+def test_compiles_in_one_graph_on_a_product_of_every_kind_of_space(name: str) -> None:
+    test_compiles_in_one_graph(name, "product")
+
+
+@every_layer_on("ball", "lorentz", "product", "own")
+def test_bad_input_is_refused_in_words(name: str, space: str) -> None:
+    layer, manifold = build(name, space)
+    x = example(name, manifold)
+    wrong = x.float() if LAYERS[name].takes == "numbers" else x.long()
+    with pytest.raises(TypeError, match=r"floating-point|whole numbers"):
+        LAYERS[name].call(layer, wrong)
+
+
+def test_the_docs_show_the_table_that_is_tested() -> None:
+    text = PAGE.read_text()
+    assert text == page_with_table(text), "run python tests/nn/layer_table.py"
+
+
+def test_every_layer_of_the_package_is_in_the_table() -> None:
+    tested = {name.split()[0] for name in LAYERS}
+    assert tested == set(hgeo.nn.__all__) - {"Attention"}
