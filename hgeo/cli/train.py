@@ -24,16 +24,16 @@ examples:
   hgeo train --out runs/x --resume                       go on where a run was interrupted
 """
 
-# What the built-in hierarchy is trained with when nothing else is asked for. The same for both models: no dropout,
-# since two dimensions cannot spare a coordinate; β weighs the distances of HAT, GAT has none.
+# What the built-in hierarchy is trained with when nothing else is asked for: the same for both models, and of the
+# settings tried the one that gave GAT its best validation accuracy. β weighs the distances of HAT, GAT has none.
 _HIERARCHY_OPTIONS: dict[str, Any] = {
     "lr": 0.03,
     "epochs": 200,
     "patience": 50,
     "weight_decay": 5e-4,
-    "feat_drop": 0.0,
+    "feat_drop": 0.3,
     "hidden_drop": 0.0,
-    "attn_drop": 0.0,
+    "attn_drop": 0.3,
 }
 _HIERARCHY_HAT: dict[str, Any] = {"beta": 0.3, "radius_norm": False, "self_score": "zero"}
 

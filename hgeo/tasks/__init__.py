@@ -2,7 +2,7 @@
 
 from hgeo.tasks._classification import accuracy, macro_f1
 from hgeo.tasks._clustering import clustering_nmi
-from hgeo.tasks._links import LinkSplit, fermi_dirac, link_scores, split_links
+from hgeo.tasks._links import LinkSplit, draw_non_links, link_scores, split_links
 from hgeo.tasks._statistics import GraphStatistics, graph_statistics, hyperbolicity
 
 __all__ = [
@@ -10,7 +10,7 @@ __all__ = [
     "LinkSplit",
     "accuracy",
     "clustering_nmi",
-    "fermi_dirac",
+    "draw_non_links",
     "graph_statistics",
     "hyperbolicity",
     "link_scores",

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hgeo.data import DataError, Dataset
 
-__all__ = ["LinkSplit", "fermi_dirac", "link_scores", "split_links"]
+__all__ = ["LinkSplit", "draw_non_links", "link_scores", "split_links"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,14 +68,15 @@ def split_links(dataset: Dataset, *, val: float = 0.05, test: float = 0.1, seed:
     )
 
 
-def fermi_dirac(sqdist: Tensor, *, radius: float = 2.0, temperature: float = 1.0) -> Tensor:
-    """Logit of the Fermi–Dirac link probability p = 1 / (exp((d² − r) / t) + 1).
+def draw_non_links(split: LinkSplit, count: int, *, seed: int) -> Tensor:
+    """(2, count) pairs that are no links of the graph that is left to train on: negatives of one epoch.
 
-    >>> import torch
-    >>> torch.sigmoid(fermi_dirac(torch.tensor(2.0))).item()
-    0.5
+    >>> from hgeo.data import load
+    >>> draw_non_links(split_links(load("karate")), 5, seed=0).shape
+    torch.Size([2, 5])
     """
-    return (radius - sqdist) / temperature
+    pairs = _non_links(split.train_pos.cpu().numpy(), split.dataset.num_nodes, count, np.random.default_rng(seed))
+    return torch.from_numpy(pairs).to(split.train_pos.device)
 
 
 def link_scores(positive: Tensor, negative: Tensor) -> dict[str, float]:

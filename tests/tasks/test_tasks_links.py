@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hgeo.data import DataError, hierarchy, karate, make_dataset
-from hgeo.tasks import fermi_dirac, link_scores, split_links
+from hgeo.tasks import draw_non_links, link_scores, split_links
 
 
 def pairs(tensor):
@@ -53,10 +53,12 @@ def test_features_and_labels_stay(split):
     assert torch.equal(split.dataset.features, hierarchy(depth=4).features)
 
 
-def test_fermi_dirac_is_a_half_at_its_radius_and_falls_with_distance():
-    probability = torch.sigmoid(fermi_dirac(torch.tensor([0.0, 3.0, 10.0]), radius=3.0, temperature=0.5))
-    assert probability[1] == 0.5
-    assert (probability.diff() < 0).all()
+def test_negatives_of_an_epoch_avoid_the_links_that_are_left_and_change_with_the_seed(split):
+    first, again, other = (draw_non_links(split, 200, seed=seed) for seed in (0, 0, 1))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+    assert not pairs(first) & pairs(split.dataset.edge_index)
+    assert len(pairs(first)) == 200
 
 
 def test_scores_that_say_nothing_give_a_half():

@@ -1,0 +1,222 @@
+"""The commands around training: what they print, what they write, what they answer to wrong requests."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from hgeo.cli import main
+
+QUICK = ["--epochs", "4", "--no-pictures"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_run_prints_a_table_and_fills_a_folder(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", "--epochs", "4"]) == 0
+    out = capsys.readouterr().out
+    assert "karate" in out
+    assert "hat" in out
+    names = {path.name for path in (here / "run").iterdir()}
+    assert {"config.json", "metrics.jsonl", "result.json", "model.safetensors"} <= names
+    assert {"embedding.png", "embedding.svg", "embedding.html", "curves.png"} <= names
+    assert json.loads((here / "run" / "config.json").read_text())["settings"]["epochs"] == 4
+
+
+def test_json_stands_alone_on_stdout(here, capfd):
+    assert main(["train", "--dataset", "karate", "--model", "hat,mlp", "--seeds", "2", "--json", *QUICK]) == 0
+    result = json.loads(capfd.readouterr().out)
+    assert [row["model"] for row in result["summary"]] == ["hat", "mlp"]
+    assert result["summary"][0]["test_accuracy"]["n"] == 2
+    assert [(run["model"], run["seed"]) for run in result["runs"]] == [("hat", 0), ("hat", 1), ("mlp", 0), ("mlp", 1)]
+
+
+def test_the_same_seed_gives_the_same_result(here, capsys):
+    scores = []
+    for name in ("a", "b"):
+        assert main(["train", "--dataset", "karate", "--out", name, "--json", *QUICK]) == 0
+        run = json.loads(capsys.readouterr().out)["runs"][0]
+        scores.append((run["val_loss"], run["test_accuracy"], run["test_nmi"]))
+    assert scores[0] == scores[1]
+    assert (here / "a" / "model.safetensors").read_bytes() == (here / "b" / "model.safetensors").read_bytes()
+
+
+def test_a_folder_with_a_run_is_not_overwritten(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 0
+    assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 2
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_default_folders_do_not_collide(here, capsys):
+    for _ in range(2):
+        assert main(["train", "--dataset", "karate", *QUICK]) == 0
+    assert sorted(path.name for path in (here / "runs").iterdir()) == ["karate-hat-ball2", "karate-hat-ball2-2"]
+
+
+def test_a_finished_run_resumes_to_what_it_was(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", "--json", *QUICK]) == 0
+    first = json.loads(capsys.readouterr().out)["runs"]
+    assert main(["train", "--out", "run", "--resume", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["runs"] == first
+
+
+def test_ctrl_c_leaves_a_resumable_folder_and_exit_code_130(here):
+    command = [sys.executable, "-m", "hgeo", "train", "--dataset", "hierarchy", "--model", "hat", "--out", "run"]
+    process = subprocess.Popen(
+        [*command, "--no-pictures", "--epochs", "100000", "--patience", "100000"],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    metrics, deadline = here / "run" / "metrics.jsonl", time.monotonic() + 120
+    while not (metrics.exists() and metrics.stat().st_size > 0) and time.monotonic() < deadline:
+        assert process.poll() is None, process.stderr.read()
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "--resume --out run" in err
+    assert "Traceback" not in err
+    assert (here / "run" / "checkpoint" / "state.safetensors").is_file()
+    # let it end soon, then go on
+    session = json.loads((here / "run" / "session.json").read_text())
+    done = len(metrics.read_text().splitlines())
+    session["jobs"][0]["options"]["epochs"] = done + 2
+    (here / "run" / "session.json").write_text(json.dumps(session))
+    assert main(["train", "--out", "run", "--resume", "--no-pictures"]) == 0
+    assert [json.loads(line)["epoch"] for line in metrics.read_text().splitlines()] == list(range(done + 2))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--dataset", "nowhere"], "no data set 'nowhere'"),
+        (["--dataset", "karate", "--model", "ham"], "no model 'ham'"),
+        (["--dataset", "karate", "--space", "bal:2"], "bal"),
+        (["--dataset", "karate", "--set", "betta=1"], "betta"),
+        (["--dataset", "karate", "--set", "beta"], "expected NAME=VALUE"),
+        (["--resume"], "--resume needs --out"),
+        (["--resume", "--out", "nothing"], "no file nothing/session.json"),
+        (["--dataset", "karate", "--backend", "warp"], "warp"),
+    ],
+)
+def test_a_wrong_request_is_one_line_and_exit_code_2(here, capsys, arguments, message):
+    assert main(["train", *arguments, *QUICK]) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+    assert not (here / "runs").exists()
+
+
+def test_without_a_gpu_cuda_is_refused_in_words(here, capsys):
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("this machine has a CUDA device")
+    assert main(["train", "--dataset", "karate", "--device", "cuda", *QUICK]) == 2
+    assert "no CUDA device" in capsys.readouterr().err
+
+
+def test_double_precision_and_backends_are_obeyed(here, capsys):
+    arguments = ["train", "--dataset", "karate", "--dtype", "float64", "--json", *QUICK]
+    scores = []
+    for backend in ("reference", "torch"):
+        assert main([*arguments, "--backend", backend]) == 0
+        scores.append(json.loads(capsys.readouterr().out)["runs"][0]["val_loss"])
+    assert scores[0] == pytest.approx(scores[1], rel=1e-9)
+
+
+def test_a_users_file_is_trained_on(here, capsys):
+    generator = np.random.default_rng(0)
+    np.savez(
+        here / "mine.npz",
+        edge_index=generator.integers(60, size=(2, 200)),
+        feat=generator.normal(size=(60, 4)),
+        label=np.arange(60) % 3,
+    )
+    assert main(["train", "--dataset", "mine.npz", "--space", "ball:2 x sphere:2", *QUICK]) == 0
+    assert "mine.npz" in capsys.readouterr().out
+
+
+def test_plot_draws_a_run_again_and_a_node_it_is_asked_for(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 0
+    capsys.readouterr()
+    assert main(["plot", "run", "--attention", "33", "--layer", "2"]) == 0
+    written = capsys.readouterr().out.split()
+    assert "run/embedding.html" in written
+    assert "run/attention-33.svg" in written
+    assert all((here / path).stat().st_size > 0 for path in written)
+    table = (here / "run" / "attention-33.md").read_text()
+    assert "33 (itself)" in table
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nothing"], "nothing/config.json"),
+        (["run", "--attention", "99"], "node is 99"),
+        (["run", "--attention", "1", "--layer", "7"], "2 attention layer"),
+    ],
+)
+def test_plot_says_what_is_missing(here, capsys, arguments, message):
+    assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 0
+    assert main(["plot", *arguments]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_plot_of_a_session_names_its_runs(here, capsys):
+    assert main(["train", "--dataset", "karate", "--seeds", "2", "--out", "both", *QUICK]) == 0
+    assert main(["plot", "both"]) == 2
+    assert "hat-seed0, hat-seed1" in capsys.readouterr().err
+
+
+def test_data_lists_names_and_describes_one(capsys):
+    assert main(["data"]) == 0
+    assert "hierarchy" in capsys.readouterr().out.split()
+    assert main(["data", "karate", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["nodes"], found["edges"], found["degree_max"]) == (34, 156, 17)
+    assert main(["data", "karate"]) == 0
+    assert "Gromov δ" in capsys.readouterr().out
+    assert main(["data", "karat"]) == 2
+    assert "did you mean 'karate'" in capsys.readouterr().err
+
+
+def test_doctor_finds_this_machine_well(capsys):
+    assert main(["doctor", "--json"]) == 0
+    findings = json.loads(capsys.readouterr().out)
+    verdicts = {finding["subject"]: finding["verdict"] for finding in findings}
+    assert verdicts["torch"] == verdicts["geometry"] == verdicts["HATConv"] == "ok"
+
+
+def test_doctor_says_which_package_does_not_load(capsys, monkeypatch):
+    import importlib
+
+    real = importlib.import_module
+
+    def broken(name, *arguments):
+        if name == "dgl":
+            raise OSError("libsomething.so: cannot open shared object file")
+        return real(name, *arguments)
+
+    monkeypatch.setattr(importlib, "import_module", broken)
+    assert main(["doctor"]) == 1
+    assert "libsomething.so" in capsys.readouterr().out
+
+
+def test_importing_the_command_line_is_silent():
+    environment = {**os.environ, "DGLBACKEND": "pytorch"}
+    done = subprocess.run(
+        [sys.executable, "-m", "hgeo", "data"], capture_output=True, text=True, env=environment, check=True
+    )
+    assert done.stderr == ""
