@@ -13,7 +13,9 @@ from hgeo import manifolds
 from hgeo._geoopt import geoopt
 from hgeo.graph import Graph, as_graph
 from hgeo.models._config import Config
-from hgeo.nn._inputs import dropout, linear
+from hgeo.nn import Activation, Dropout, Linear
+from hgeo.nn._inputs import dropout, linear, translate
+from hgeo.nn._layer import point_parameter
 
 __all__ = ["GAT", "GCN", "HNN", "MLP", "dgl_graph"]
 
@@ -194,26 +196,17 @@ class HNN(_Network):
 
         super().__init__(config)
         self.hidden_manifold = manifold
-        self.out_manifold = manifold_like(manifold)
+        # the features' product stays sparse; what follows is the point bias alone
         self.linear1 = _SparseLinear(in_dim, config.dim, config.feat_drop)
-        self.linear2 = _SparseLinear(config.dim, num_classes, config.hidden_drop)
-        self.bias1 = _point(manifold, config.dim)
-        self.bias2 = _point(self.out_manifold, num_classes)
+        self.bias1 = point_parameter(manifold, config.dim)
+        self.activation = Activation(_activation(config), manifold)
+        self.drop = Dropout(config.hidden_drop, manifold)
+        self.linear2 = Linear(config.dim, num_classes, manifold_like(manifold), in_manifold=manifold)
 
     def embed(self, graph: Any, x: Tensor) -> Tensor:
-        from hgeo.nn._inputs import translate
-
         manifold = self.hidden_manifold
-        moved = translate(manifold, manifolds.exp0(manifold, self.linear1(x)), self.bias1)
-        return manifolds.exp0(manifold, _activation(self.config)(manifolds.log0(manifold, moved)))
+        hidden: Tensor = self.activation(translate(manifold, manifolds.exp0(manifold, self.linear1(x)), self.bias1))
+        return hidden
 
     def classify(self, graph: Any, hidden: Tensor) -> Tensor:
-        from hgeo.nn._inputs import translate
-
-        manifold = self.out_manifold
-        tangent = self.linear2(manifolds.log0(self.hidden_manifold, hidden))
-        return manifolds.log0(manifold, translate(manifold, manifolds.exp0(manifold, tangent), self.bias2))
-
-
-def _point(manifold: Any, dim: int) -> Any:
-    return geoopt.ManifoldParameter(manifolds.exp0(manifold, torch.zeros(dim)).detach(), manifold=manifold)
+        return manifolds.log0(self.linear2.manifold, self.linear2(self.drop(hidden)))

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
 from hgeo.models._config import Config
-from hgeo.nn import HATConv
+from hgeo.nn import Dropout, GCNConv, HATConv
+from hgeo.nn._inputs import dropout
 
 __all__ = ["HAT", "HGCN", "KappaGCN"]
 
@@ -125,12 +126,10 @@ def manifold_like(manifold: Any) -> Any:
 
 
 class HGCN(nn.Module):
-    r"""Hyperbolic graph convolution (Chami et al.; Liu et al., 2019): a GCN's sum in the tangent space at the origin.
+    r"""Hyperbolic graph convolution (Chami et al.; Liu et al., 2019): two layers of :class:`~hgeo.nn.GCNConv`.
 
-    .. math:: h'_i = \sigma\Big(\exp_0\Big(\sum_{j \in N_i} \frac{M \log_0 h_j}{\sqrt{\deg_i \deg_j}}\Big) \oplus b\Big)
-
-    with a bias b that is a point of the manifold. That is :class:`~hgeo.nn.HATConv` with uniform attention and degree
-    normalisation, and is built from it.
+    A GCN's sum in the tangent space at the origin, with a bias that is a point of the manifold; the logits are log0 of
+    the second layer.
     """
 
     hops = 2
@@ -141,38 +140,36 @@ class HGCN(nn.Module):
     ) -> None:
         super().__init__()
         self.config = config
-        out_manifold = manifold_like(manifold)
         shared: dict[str, Any] = {
-            "attention": "uniform", "degree_norm": True, "aggregate": self._aggregate, "attn_drop": config.attn_drop,
-            "backend": backend, "bias": "point" if config.bias else "none", "activation_space": "tangent",
+            "aggregate": self._aggregate, "bias": "point" if config.bias else "none", "backend": backend,
         }  # fmt: skip
-        activation = _ACTIVATIONS[config.activation]
-        self.conv1 = HATConv(in_dim, config.dim, manifold, activation=activation, feat_drop=config.feat_drop, **shared)
-        self.conv2 = HATConv(
-            config.dim, num_classes, out_manifold, in_manifold=manifold, activation=None,
-            feat_drop=config.hidden_drop, **shared,
-        )  # fmt: skip
+        self.conv1 = GCNConv(in_dim, config.dim, manifold, activation=_ACTIVATIONS[config.activation], **shared)
+        self.drop = Dropout(config.hidden_drop, manifold)
+        self.conv2 = GCNConv(
+            config.dim, num_classes, manifold_like(manifold), in_manifold=manifold, activation=None, **shared
+        )
 
     @property
     def hidden_manifold(self) -> Any:
         return self.conv1.manifold
 
     def embed(self, graph: Any, x: Tensor) -> Tensor:
-        hidden: Tensor = self.conv1(graph, x)
+        drop = self.config.feat_drop
+        hidden: Tensor = self.conv1(graph, dropout(x, drop) if self.training and drop else x)
         return hidden
 
     def forward(self, graph: Any, x: Tensor) -> Tensor:
-        return manifolds.log0(self.conv2.manifold, self.conv2(graph, self.embed(graph, x)))
+        return manifolds.log0(self.conv2.manifold, self.conv2(graph, self.drop(self.embed(graph, x))))
 
 
 class KappaGCN(HGCN):
-    r"""Constant-curvature graph convolution (Bachmann et al., 2020): the weighted gyromidpoint of the neighbours.
+    r"""Constant-curvature graph convolution (Bachmann et al., 2020): gyromidpoints scaled to a sum.
 
-    As :class:`HGCN`, with the gyromidpoint of weights 1/√deg_j in place of the tangent sum. Give it a
-    ``Stereographic(k, learnable=True)`` and the sign of the curvature is learned.
+    As :class:`HGCN`, with ``GCNConv(aggregate="gyrosum")``. Give it a ``Stereographic(k, learnable=True)`` and the sign
+    of the curvature is learned.
     """
 
-    _aggregate: Any = "midpoint"
+    _aggregate: Any = "gyrosum"
 
     def __init__(
         self, in_dim: int, num_classes: int, manifold: geoopt.Manifold, *, config: Config, backend: str = "auto"
