@@ -40,7 +40,7 @@ def edge_softmax(graph: Graph, scores: Tensor, *, backend: str = "auto") -> Tens
     """(E, H) scores as weights that sum to 1 over the edges into each destination. A score of -inf gives weight 0."""
     if scores.dim() != 2 or scores.shape[0] != graph.num_edges:
         raise ValueError(f"scores must have shape ({graph.num_edges}, heads), got {tuple(scores.shape)}")
-    return _backends.resolve(backend, scores.device.type).edge_softmax(graph, scores)
+    return _backends.resolve(backend, scores.device.type).edge_softmax(graph, _without_padding(graph, scores))
 
 
 def weighted_sum(graph: Graph, weights: Tensor, values: Tensor, *, backend: str = "auto") -> Tensor:
@@ -137,7 +137,12 @@ def distance_attention(
         None if value is None else value.to(u.dtype) for value in (edge_bias, edge_factor, value_scale)
     )
     chosen = _backends.resolve(backend, u.device.type)
-    if chosen.distance_attention is not None:
+    # A fused kernel gives no gradient through the weights that it returns, nor to the factors: composed, they have one.
+    training = torch.is_grad_enabled() and any(
+        value is not None and value.requires_grad for value in (u, k, beta, scale, edge_bias, edge_factor)
+    )
+    wants_more = training and (return_weights or (edge_factor is not None and edge_factor.requires_grad))
+    if chosen.distance_attention is not None and not wants_more:
         return chosen.distance_attention(
             graph,
             u,
@@ -158,7 +163,7 @@ def distance_attention(
     scores = -beta * distance
     if edge_bias is not None:
         scores = scores + edge_bias
-    weights = chosen.edge_softmax(graph, scores)
+    weights = chosen.edge_softmax(graph, _without_padding(graph, scores))
     values = u if value_scale is None else value_scale.view(-1, 1, 1) * u
     out = chosen.weighted_sum(graph, weights if edge_factor is None else weights * edge_factor, values)
     return out, weights if return_weights else None
@@ -166,11 +171,16 @@ def distance_attention(
 
 def self_distance_as_mean(graph: Graph, distance: Tensor) -> Tensor:
     """(E, H) distances in which a self-loop has the mean distance over its destination's other edges (0 if none)."""
-    loop = (graph.row == graph.col).unsqueeze(-1)
+    loop = torch.eq(graph.row, graph.col).unsqueeze(-1)
     others = torch.where(loop, 0.0, distance)
     total = others.new_zeros(graph.num_dst, others.shape[1]).index_add(0, graph.row, others)
-    count = total.new_zeros(graph.num_dst, 1).index_add(0, graph.row, (~loop).to(total.dtype))
-    return torch.where(loop, (total / count.clamp(min=1))[graph.row], distance)
+    count = total.new_zeros(graph.num_dst, 1).index_add(0, graph.row, loop.logical_not().to(total.dtype))
+    return torch.where(loop, (total / count.clamp(min=1)).index_select(0, graph.row), distance)
+
+
+def _without_padding(graph: Graph, scores: Tensor) -> Tensor:
+    """Scores in which edges that only fill up a shape have -inf, and hence no weight."""
+    return scores if graph.padding is None else torch.where(graph.padding.unsqueeze(-1), -torch.inf, scores)
 
 
 def _per_head(name: str, value: float | Tensor, like: Tensor) -> Tensor:

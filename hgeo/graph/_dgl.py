@@ -47,7 +47,7 @@ def edge_distance(graph: Graph, p_src: Tensor, p_dst: Tensor | None, k: Tensor) 
     if not graph.num_edges or bool((k > 0).any()):
         # near the antipodes of a sphere the distance needs more than the difference of the two points
         return _reference.edge_distance(graph, p_src, p_dst, k)
-    p_dst = p_src[: graph.num_dst] if p_dst is None else p_dst
+    p_dst = p_src.narrow(0, 0, graph.num_dst) if p_dst is None else p_dst
     # SDDMM subtracts without gathering both ends; all else are numbers a node or an edge
     gap = torch.linalg.vector_norm(_ops().v_sub_u(_dgl_graph(graph), p_dst, p_src), dim=-1)
     flat_src = 1 + k * p_src.square().sum(-1)
@@ -62,5 +62,5 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
 
 def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
     if not graph.num_edges:
-        return torch.zeros((graph.num_dst, *values.shape[1:]), dtype=values.dtype, device=values.device)
+        return _reference.weighted_sum(graph, weights, values)
     return _ops().u_mul_e_sum(_dgl_graph(graph), values, weights.unsqueeze(-1).expand(-1, values.shape[1], 1))

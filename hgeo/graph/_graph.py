@@ -75,7 +75,9 @@ class Graph:
         _check_range("destination", dst, num_dst)
         # one stable sort by (dst, src); parallel edges keep the caller's order
         _, perm = torch.sort(dst * max(num_src, 1) + src, stable=True)
-        self._init(dst[perm], src[perm], perm, num_src, num_dst, num_edges_given=src.shape[0])
+        self._init(
+            dst.index_select(0, perm), src.index_select(0, perm), perm, num_src, num_dst, num_edges_given=src.shape[0]
+        )
 
     def _init(
         self, row: Tensor, col: Tensor, perm: Tensor, num_src: int, num_dst: int, *, num_edges_given: int
@@ -160,7 +162,7 @@ class Graph:
         if self._csc is None:
             col, edge_pos = torch.sort(self._col, stable=True)
             colptr = torch.searchsorted(col, torch.arange(self._num_src + 1, device=col.device))
-            csc = CSC(colptr, self._row[edge_pos], edge_pos)
+            csc = CSC(colptr, self._row.index_select(0, edge_pos), edge_pos)
             if values_unknown(self._col):
                 return csc
             self._csc = csc
@@ -210,10 +212,8 @@ class Graph:
             return self._looped
         traced = values_unknown(self._col)
         nodes = torch.arange(self._num_dst, device=self.device)
-        has_loop = torch.zeros(self._num_dst + 1, dtype=torch.bool, device=self.device)
-        # edges that are no loop are sent to a slot behind the last node, so that shapes do not depend on values
-        has_loop[torch.where(self._row == self._col, self._row, self._num_dst)] = True
-        has_loop = has_loop[:-1]
+        loops = (self._row == self._col).long()
+        has_loop = torch.zeros_like(nodes).index_add(0, self._row, loops) > 0
         if not traced:
             if bool(has_loop.all()):
                 self._looped = self
@@ -224,10 +224,17 @@ class Graph:
         perm = torch.cat([self._perm, self._num_edges_given + nodes])
         looped = Graph.__new__(Graph)
         looped._init(
-            row[order], col[order], perm[order], self._num_src, self._num_dst, num_edges_given=self._num_edges_given
+            row.index_select(0, order),
+            col.index_select(0, order),
+            perm.index_select(0, order),
+            self._num_src,
+            self._num_dst,
+            num_edges_given=self._num_edges_given,
         )
         if traced:
-            looped._padding = torch.cat([torch.zeros_like(self._row, dtype=torch.bool), has_loop])[order]
+            looped._padding = torch.cat([torch.zeros_like(self._row, dtype=torch.bool), has_loop]).index_select(
+                0, order
+            )
             return looped
         looped._looped = looped
         self._looped = looped
@@ -236,8 +243,9 @@ class Graph:
     def from_caller_order(self, values: Tensor, added: float = 0.0) -> Tensor:
         """(num_edges_given, …) numbers in the caller's edge order, in this graph's; added self-loops get ``added``."""
         if self._num_edges_given == self.num_edges:
-            return values[self._perm]
-        return torch.cat([values, values.new_full((self._num_dst, *values.shape[1:]), added)])[self._perm]
+            return values.index_select(0, self._perm)
+        loops = values.new_full((self._num_dst, *values.shape[1:]), added)
+        return torch.cat([values, loops]).index_select(0, self._perm)
 
     def to_caller_order(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """(E, …) numbers of this graph's edges as (the caller's edges in the caller's order, the added self-loops).
@@ -246,9 +254,9 @@ class Graph:
         """
         slots = values.new_zeros((self._num_edges_given + self._num_dst, *values.shape[1:]))
         if self._padding is not None:
-            values = torch.where(self._padding.view(-1, *[1] * (values.dim() - 1)), 0, values)
+            values = torch.where(self._padding.view(-1, *[1] * (values.dim() - 1)), 0.0, values)
         slots = slots.index_copy(0, self._perm, values)
-        return slots[: self._num_edges_given], slots[self._num_edges_given :]
+        return slots.narrow(0, 0, self._num_edges_given), slots.narrow(0, self._num_edges_given, self._num_dst)
 
     def to(self, device: torch.device | str) -> Graph:
         """This graph on another device (itself, if it is there already)."""
@@ -290,7 +298,7 @@ def _restore(
 
 
 def _degrees(pointer: Tensor, padding: Tensor | None, node: Tensor) -> Tensor:
-    degrees = pointer[1:] - pointer[:-1]
+    degrees = pointer.diff()
     return degrees if padding is None else degrees.index_add(0, node, -padding.long())
 
 

@@ -51,7 +51,7 @@ def _accumulate(
     weights: Tensor, u: Tensor, k: Tensor, rowptr: Tensor, col: Tensor, order: Tensor, active: list[int]
 ) -> Tensor:
     column = k.unsqueeze(-1)
-    start = rowptr[:-1][order]
+    start = rowptr.narrow(0, 0, order.shape[0]).index_select(0, order)
     total = u.new_zeros((order.shape[0], *u.shape[1:]))
     finished: list[Tensor] = []
     for step, count in enumerate(active):
@@ -59,7 +59,12 @@ def _accumulate(
             finished.append(total[count:])
             total = total[:count]
         edge = start[:count] + step
-        message = hm.project(hm.expmap0(weights[edge].unsqueeze(-1) * u[col[edge]], k=column), k=column)
+        message = hm.project(
+            hm.expmap0(
+                weights.index_select(0, edge).unsqueeze(-1) * u.index_select(0, col.index_select(0, edge)), k=column
+            ),
+            k=column,
+        )
         total = message if step == 0 else hm.project(hm.mobius_add(total, message, k=column), k=column)
     by_degree = torch.cat([total, *reversed(finished)])
     return torch.zeros_like(by_degree).index_copy(0, order, by_degree)

@@ -43,4 +43,4 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
 
 
 def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
-    return _scatter().segment_sum_csr(weights.unsqueeze(-1) * values[graph.col], graph.rowptr)
+    return _scatter().segment_sum_csr(weights.unsqueeze(-1) * values.index_select(0, graph.col), graph.rowptr)

@@ -255,17 +255,17 @@ class HATConv(Layer):
             distance = edge_distance(graph, p, k=k, backend=self.backend)
             return hm.safe_sqrt(distance.square().sum(1, keepdim=True)) if self.merge == "product" else distance
         p = self._points(u)
-        return manifolds.dist(self.manifold, p[graph.row], p[graph.col])
+        return manifolds.dist(self.manifold, p.index_select(0, graph.row), p.index_select(0, graph.col))
 
     def _aggregate(self, graph: Graph, weights: Tensor, u: Tensor, source_scale: Tensor | None) -> Tensor:
         """(num_dst, heads, out_dim) tangent coordinates of the points that the weights make of their neighbours."""
         if source_scale is not None:
-            weights = weights * source_scale[graph.col].unsqueeze(-1)
+            weights = weights * source_scale.index_select(0, graph.col).unsqueeze(-1)
         if self.aggregate == "tangent":
             return weighted_sum(graph, weights, u, backend=self.backend)
         if self.aggregate == "mobius":
             if self.degree_norm:
-                weights = weights * graph.in_degrees.to(u.dtype).sqrt()[graph.row].unsqueeze(-1)
+                weights = weights * graph.in_degrees.to(u.dtype).sqrt().index_select(0, graph.row).unsqueeze(-1)
             k = self._curvature()
             assert k is not None
             k = k.expand(self.heads)
@@ -339,9 +339,6 @@ class HATConv(Layer):
                     f"a number an edge in your edge order; got {tuple(edge_bias.shape)}"
                 )
             edge_bias = looped.from_caller_order(edge_bias.view(given.num_edges, -1))
-        if looped.padding is not None:
-            none = torch.where(looped.padding, -torch.inf, 0.0).to(self.weight.dtype).unsqueeze(-1)
-            edge_bias = none if edge_bias is None else edge_bias + none
         return edge_bias
 
     def _check_manifold(self, activation_space: str | None) -> None:

@@ -107,6 +107,8 @@ def distance_attention(
     value_scale: Tensor | None = None,
     self_score: Literal["zero", "mean"] = "zero",
     return_weights: bool = False,
+    out_k: Tensor | None = None,
+    out_elu: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     r"""Attention by distance in a space of constant curvature.
 
@@ -126,8 +128,12 @@ def distance_attention(
         self_score: "zero", a node's distance to itself, or "mean", its mean distance to the others in its row.
         return_weights: also return the softmax, (E, heads), without f; it has no gradient here.
 
+        out_k: a curvature, one number. If given, the result is not the sums but exp0, at this curvature, of the heads'
+            sums side by side, kept inside the rim as :func:`hgeo.math.project` does.
+        out_elu: with ``out_k``, ELU of these points, coordinate by coordinate (they stay inside: |elu(x)| ≤ |x|).
+
     Returns:
-        (num_dst, heads, d) and the weights or None. Half-precision input is computed in float32.
+        (num_dst, heads, d), or with ``out_k`` (num_dst, heads·d), and the weights or None. Half-precision input is computed in float32.
     """
     num_src, heads, _ = u.shape
     if num_src != graph.num_src:
@@ -143,7 +149,7 @@ def distance_attention(
     padding = getattr(graph, "padding", None)
     if padding is not None:  # edges that only fill up a shape: they get weight 0
         bias = u.new_zeros(num_edges, 1) if bias is None else bias
-        bias = torch.where(padding[:, None], -torch.inf, bias)
+        bias = torch.where(padding.unsqueeze(-1), -torch.inf, bias)
     factor = None
     if edge_factor is not None:
         if edge_factor.requires_grad:
@@ -154,12 +160,18 @@ def distance_attention(
     if score_scale is None:
         score_scale = torch.ones_like(beta)
     scalars = [_head_numbers(name, t, heads) for name, t in (("k", k), ("beta", beta), ("score_scale", score_scale))]
-    differentiable = [u, *scalars] if bias is None else [u, *scalars, bias]
+    if out_k is not None:
+        if out_k.numel() != 1:
+            raise ValueError(f"out_k must be one number, got shape {tuple(out_k.shape)}")
+        out_k = out_k.reshape(1)
+    elif out_elu:
+        raise ValueError("out_elu acts on points, so it needs out_k")
+    differentiable = [t for t in (u, *scalars, bias, out_k) if t is not None]
     keep = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
     symmetric = graph.is_symmetric
-    out, _, _, e, zinv = fused_attention(
-        u, *scalars, bias, factor, value_scale, *_plan(graph, symmetric),
-        num_edges, self_score == "mean", symmetric, keep or return_weights,
+    out, _, _, _, e, zinv = fused_attention(
+        u, *scalars, bias, factor, value_scale, *_plan(graph, symmetric), out_k,
+        num_edges, self_score == "mean", symmetric, keep or return_weights, out_elu,
     )  # fmt: skip
     weights = (e.detach() * zinv.detach()[:, graph.row]).t().to(dtype) if return_weights else None
     return out.to(dtype), weights
