@@ -138,8 +138,10 @@ def _layer() -> list[Finding]:
 def _backends() -> list[Finding]:
     from hgeo.graph import backends
 
-    lines = [line.strip() for line in str(backends()).splitlines() if line.strip()]
-    return [Finding("ok", "backends" if number == 0 else "", line) for number, line in enumerate(lines)]
+    return [
+        Finding("ok", f"backend {name}", "available") if reason is None else Finding("note", f"backend {name}", reason)
+        for name, reason in backends().items()
+    ]
 
 
 def _device() -> list[Finding]:

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from hgeo.data import Dataset, load
+from hgeo.graph import backends
 from hgeo.tasks import clustering_nmi
 from hgeo.train._fit import fit
 from hgeo.train._folder import RunFolder, write_json
@@ -43,6 +44,10 @@ class Job:
             raise ValueError(f"dtype is {self.dtype!r}, expected one of {', '.join(_DTYPES)}")
         if self.device.startswith("cuda") and not torch.cuda.is_available():
             raise ValueError(f"device is {self.device!r}, but this torch sees no CUDA device; use --device cpu")
+        table = backends(self.device.partition(":")[0])
+        reason = None if self.backend == "auto" else table.get(self.backend, f"known: auto, {', '.join(table)}")
+        if reason is not None:
+            raise ValueError(f"backend {self.backend!r} cannot be used; {reason}")
 
     def load(self) -> Dataset:
         """The data, on the job's device, in its dtype."""
