@@ -13,6 +13,7 @@ import torch
 from fused_cases import LEARNED, SHAPES, assert_same, error, evaluate, make_graph, make_inputs
 from torch import Tensor
 
+import hgeo
 from hgeo.graph import Graph, distance_attention
 from hgeo.graph._fused import _attention, available
 from hgeo.graph._fused._compiler import cache_folder
@@ -217,6 +218,32 @@ def test_half_precision_is_computed_in_float32() -> None:
     torch.testing.assert_close(out, right.bfloat16(), rtol=0, atol=0)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("elu", [False, True])
+@pytest.mark.parametrize("k", [-1.0, -1e-6, 0.0, 0.3])
+@pytest.mark.parametrize("dim", [5, 16])
+def test_points_are_exp0_of_the_sums_and_elu_of_that(dim: int, k: float, elu: bool, dtype: torch.dtype) -> None:
+    graph = make_graph("directed")
+    inputs = make_inputs(graph, [-1.0, 0.4], dim=dim, spread=3.0 if k < 0 else 0.5)
+    inputs = {name: value.to(dtype) for name, value in inputs.items()}
+
+    def gradients(whole: bool) -> list[Tensor]:
+        leaves = [inputs["u"].clone().requires_grad_(), torch.tensor([k], dtype=dtype, requires_grad=True)]
+        u, out_k = leaves
+        arguments = {"k": inputs["k"], "beta": inputs["beta"], "score_scale": inputs["score_scale"]}
+        if whole:
+            y, _ = _attention.distance_attention(graph, u, **arguments, out_k=out_k, out_elu=elu)
+        else:
+            sums, _ = _attention.distance_attention(graph, u, **arguments)
+            y = hgeo.math.project(hgeo.math.expmap0(sums.flatten(1), k=out_k), k=out_k)
+            y = torch.nn.functional.elu(y) if elu else y
+        direction = torch.randn(y.shape, generator=torch.Generator().manual_seed(3)).to(y)
+        return [y.detach(), *torch.autograd.grad((y * direction).sum(), leaves)]
+
+    for result, right in zip(gradients(True), gradients(False), strict=True):
+        assert error(result, right) < (1e-12 if dtype == torch.float64 else 5e-6)
+
+
 def operator_arguments(shape: str, self_mean: bool) -> tuple[Any, ...]:
     graph = make_graph(shape)
     inputs = make_inputs(graph, [-1.0, 0.2], options="bias factor value")
@@ -224,7 +251,8 @@ def operator_arguments(shape: str, self_mean: bool) -> tuple[Any, ...]:
     symmetric = shape == "symmetric"
     return (
         *learned, inputs["edge_factor"].float(), inputs["value_scale"].float(),
-        *_attention._plan(graph, symmetric), graph.num_edges, self_mean, symmetric, True,
+        *_attention._plan(graph, symmetric), torch.tensor([-0.5], requires_grad=True),
+        graph.num_edges, self_mean, symmetric, True, True,
     )  # fmt: skip
 
 
@@ -270,6 +298,7 @@ def test_a_factor_that_wants_a_gradient_is_refused() -> None:
 
 SCRIPT = """
 import sys, torch
+import hgeo
 from hgeo.graph import Graph, distance_attention
 graph = Graph(torch.tensor([0, 1]), torch.tensor([1, 0]), num_src=2).with_self_loops()
 u = torch.tensor([[[0.0]], [[1.0]]])

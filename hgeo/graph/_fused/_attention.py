@@ -133,7 +133,8 @@ def distance_attention(
         out_elu: with ``out_k``, ELU of these points, coordinate by coordinate (they stay inside: |elu(x)| ≤ |x|).
 
     Returns:
-        (num_dst, heads, d), or with ``out_k`` (num_dst, heads·d), and the weights or None. Half-precision input is computed in float32.
+        (num_dst, heads, d), or with ``out_k`` (num_dst, heads·d), and the weights or None. Half-precision input is
+        computed in float32.
     """
     num_src, heads, _ = u.shape
     if num_src != graph.num_src:

@@ -14,7 +14,7 @@ from torch import Tensor
 from hgeo.graph._fused._compiler import load_kernel
 from hgeo.graph._fused._layout import LANES, SLOTS, padded_dim, tile_width
 
-__all__ = ["backward", "forward"]
+__all__ = ["backward", "forward", "points", "points_backward"]
 
 _PLACE = {name: place for place, name in enumerate(SLOTS)}
 # Gathered records of a block should stay in a core's second-level cache until they are gathered again.
@@ -215,3 +215,28 @@ def backward(
     by_beta, by_k, by_scale = (torch.from_numpy(sums[:, n].copy()) for n in range(3))
     grad_bias = u.new_empty(0, heads) if grad_bias is None else grad_bias.t().contiguous()
     return grad_u, by_k.to(k.dtype), by_beta.to(beta.dtype), by_scale.to(scale.dtype), grad_bias
+
+
+def _rows(tangent: Tensor, k: Tensor, elu: bool) -> _Call:
+    """A call of a kernel that maps rows: one head, as long as all of them together."""
+    call = _Call(tangent.view(tangent.shape[0], 1, -1), k, k, torch.ones_like(k))
+    call.set(keep=elu)
+    return call
+
+
+def points(tangent: Tensor, k: Tensor, elu: bool) -> Tensor:
+    """exp0 of the (num_dst, heads·d) rows of ``tangent`` (num_dst, heads, d), and ELU of that."""
+    call = _rows(tangent, k, elu)
+    out = tangent.new_empty(tangent.shape[0], call.dim)
+    call.set(out=out)
+    call.run("points", tangent.shape[0], _NODES, call.scratch(0, 0, 0), (0,), tangent.numel())
+    return out
+
+
+def points_backward(grad: Tensor, tangent: Tensor, k: Tensor, result: Tensor, elu: bool) -> tuple[Tensor, Tensor]:
+    """Gradients of (tangent, k)."""
+    call = _rows(tangent, k, elu)
+    grad_tangent = torch.empty_like(tangent)
+    call.set(out=result, grad_out=grad, grad_u=grad_tangent)
+    sums = call.run("points_backward", tangent.shape[0], _NODES, call.scratch(0, 0, 0), (0,), tangent.numel())
+    return grad_tangent, torch.tensor(sums[0, 1], dtype=k.dtype).reshape(k.shape)

@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hgeo.graph._fused._layout import padded_dim
 
-__all__ = ["backward", "forward"]
+__all__ = ["backward", "forward", "points", "points_backward"]
 
 _FLAT_ROOT = tl.constexpr(2.0**-50)  # stands for √|k| at k = 0: powers of two cancel exactly, and d = 2√q
 _TINY_SCALE = 2.0**-40  # stands for a score scale of exactly 0
@@ -497,3 +497,23 @@ def backward(
     by_scale = (t * gu + 2.0 * ks * m * scales * square).sum(0)
     grad_bias = score.t().contiguous() if needs_bias else u.new_empty(0, heads)
     return grad_u, by_k.to(k.dtype), by_beta.to(beta.dtype), by_scale.to(scale.dtype), grad_bias
+
+
+def points(tangent: Tensor, k: Tensor, elu: bool) -> Tensor:
+    """exp0 of the (num_dst, heads·d) rows of ``tangent`` (num_dst, heads, d), and ELU of that."""
+    rows = tangent.flatten(1)
+    one = torch.ones_like(k, dtype=torch.float64)
+    tau, *_ = _node_maps(rows, k.double(), one)
+    p = tau.to(rows.dtype)[:, None] * rows
+    return torch.nn.functional.elu(p) if elu else p
+
+
+def points_backward(grad: Tensor, tangent: Tensor, k: Tensor, result: Tensor, elu: bool) -> tuple[Tensor, Tensor]:
+    """Gradients of (tangent, k)."""
+    rows, curvature = tangent.flatten(1), k.double()
+    tau, _, slope, square, clipped = _node_maps(rows, curvature, torch.ones_like(curvature))
+    g = grad * torch.where(result > 0, 1.0, result + 1.0) if elu else grad
+    gu = (g.double() * rows).sum(-1)
+    m = torch.where(clipped, -tau * gu / (2.0 * curvature * torch.where(clipped, square, 1.0)), slope * gu)
+    grad_rows = tau.to(rows.dtype)[:, None] * g + (2.0 * curvature * m).to(rows.dtype)[:, None] * rows
+    return grad_rows.view(tangent.shape), (square * m).sum().to(k.dtype).reshape(k.shape)

@@ -6,7 +6,7 @@ memory that belongs to the calling thread, ``partial`` that of three float64 num
 
 Layout. One head is one problem: its *table* has a record of ``padded + 4`` numbers a source,
 
-    p (padded with 0), 1/a, value_scale/τ, 0, 0        p = τ u the point, a = 1 + k|p|²,
+    p (padded with 0), 1/a, value_scale/τ, τ, T'       p = τ u = T(z) s u the point, a = 1 + k|p|²,
 
 so that one read of a neighbour serves its distance and its value u_j = p_j/τ_j. The backward's *pair table* has
 
@@ -37,6 +37,8 @@ from hgeo.graph._fused._simd import (
     slope_flat_or_hyperbolic,
     slope_spherical,
     store,
+    velu,
+    velu_slope,
     vexp,
     vfma,
     vload,
@@ -126,13 +128,13 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     jit: Any = numba.njit(error_model="numpy", fastmath={"contract"})
 
     @jit
-    def node_maps(k: float, scale: float, square: float) -> tuple[float, float, float, bool]:
-        """(τ, 1/a, T', clipped) for |u|² = square: p = τ u = T(z) s u, z = k s²|u|², T' = dT/dz."""
+    def node_maps(k: float, scale: float, square: float) -> tuple[float, float, float]:
+        """(τ, 1/a, T') for |u|² = square: p = τ u = T(z) s u, z = k s²|u|², T' = dT/dz (not set if clipped)."""
         z = k * scale * scale * square
         if z < 0.0:
             x = math.sqrt(-z)
             if x > limit_angle:
-                return scale * rim / x, rim_inverse_a, 0.0, True
+                return scale * rim / x, rim_inverse_a, 0.0
             y = math.expm1(-2.0 * x)
             t = -y / ((2.0 + y) * x)
             e = 1.0 + y
@@ -150,7 +152,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 slope = slope * z + tan_slope[slope_terms - 1 - n]
         else:
             slope = (1.0 / inverse_a - t) / (2.0 * z)
-        return scale * t, inverse_a, slope, False
+        return scale * t, inverse_a, slope
 
     @jit
     def copy_padded(source: int, start: int, dim: int, target: int, place: int, padded: int, factor: float) -> None:
@@ -230,15 +232,15 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         for j in range(begin, end):
             source = (j * heads + head) * dim
             record = (head * sources + j) * (padded + 4)
-            tau, inverse_a, _, _ = node_maps(k, scale, _DOUBLE(square_norm(u, source, dim)))
+            tau, inverse_a, slope = node_maps(k, scale, _DOUBLE(square_norm(u, source, dim)))
             copy_padded(u, source, dim, table, record, padded, tau)
             value = 1.0
             if value_scale != 0:
                 value = _DOUBLE(load(value_scale, j, real))
             store(table, record + padded, real(inverse_a))
             store(table, record + padded + 1, real(value / tau))
-            store(table, record + padded + 2, real(zero))
-            store(table, record + padded + 3, real(zero))
+            store(table, record + padded + 2, real(tau))
+            store(table, record + padded + 3, real(slope))
 
     def forward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Scores, softmax and weighted sum for row blocks [begin, end)."""
@@ -445,23 +447,32 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
             store(partial, 1, load(partial, 1, _DOUBLE) - beta * _DOUBLE(vsum(by_k)))
 
     @jit
-    def finish_node(
-        u: int, source: int, dim: int, padded: int, sums: int, radial: float, value: float, reals: int, grad_u: int,
-        partial: int,
-    ) -> None:  # fmt: skip
-        """∂L/∂u of one source, from ``sums`` = (½ ∂L/∂p, ∂L/∂value), and ``radial`` = ∂L/∂ln(1/a).
+    def radial_slope(
+        k: float, scale: float, square: float, tau: float, slope: float, gu: float, radial: float
+    ) -> float:  # fmt: skip
+        """m = T' g·v - T ∂L/∂ln(1/a), with g = ∂L/∂p and gu = g·u.
 
-        p = T(z) v with v = s u, z = k|v|², and d ln(1/a)/dz = -T, so with m = T' g·v - T radial
-        ∂L/∂v = T g + 2k m v and ∂L/∂k = |v|² m. A clipped point only turns: its m takes the radial part away.
+        p = T(z) v with v = s u, z = k|v|², and d ln(1/a)/dz = -T, so ∂L/∂v = T g + 2k m v and ∂L/∂k = |v|² m.
+        A clipped point only turns: its m takes the radial part away.
         """
+        t = tau / scale
+        if k * scale * scale * square < -limit_angle * limit_angle:
+            return -t * gu / (2.0 * k * scale * square)
+        return slope * gu * scale - t * radial
+
+    @jit
+    def finish_node(
+        u: int, source: int, dim: int, padded: int, sums: int, radial: float, value: float, reals: int, record: int,
+        grad_u: int, partial: int,
+    ) -> None:  # fmt: skip
+        """∂L/∂u of one source, from ``sums`` = (½ ∂L/∂p, ∂L/∂value), and ``radial`` = ∂L/∂ln(1/a)."""
         k, scale = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE)
         square = _DOUBLE(square_norm(u, source, dim))
-        tau, _, slope, clipped = node_maps(k, scale, square)
+        tau, slope = _DOUBLE(load(record, padded + 2, real)), _DOUBLE(load(record, padded + 3, real))
         gu = 2.0 * _DOUBLE(dot(sums, 0, u, source, dim))
-        t = tau / scale
-        m = -t * gu / (2.0 * k * scale * square) if clipped else slope * gu * scale - t * _DOUBLE(radial)
+        m = radial_slope(k, scale, square, tau, slope, gu, _DOUBLE(radial))
         store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square * m)
-        store(partial, 2, load(partial, 2, _DOUBLE) + t * gu + 2.0 * k * m * scale * square)
+        store(partial, 2, load(partial, 2, _DOUBLE) + tau / scale * gu + 2.0 * k * m * scale * square)
         c_point, c_u, c_value = real(2.0 * tau), real(2.0 * k * scale * scale * m), real(value)
         p8, u8, v8 = vsplat(c_point, width), vsplat(c_u, width), vsplat(c_value, width)
         full = dim // width * width
@@ -483,6 +494,8 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
         stride = 2 * padded + 4
         pairs = load(args, _PAIRS, _INT) + head * rows * stride * (bits // 8)
+        record_bytes = (padded + 4) * (bits // 8)
+        table = load(args, _TABLE, _INT) + head * rows * record_bytes
         edges = load(rowptr, rows, _INT)
         q_all, e_all = (
             load(args, _Q, _INT) + head * edges * (bits // 8),
@@ -572,8 +585,8 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 value = 1.0
                 if value_scale != 0:
                     value = _DOUBLE(load(value_scale, i, real))
-                source = (i * heads + head) * dim
-                finish_node(u, source, dim, padded, scratch, radial, value, reals, grad_u, partial)
+                source, record = (i * heads + head) * dim, table + i * record_bytes
+                finish_node(u, source, dim, padded, scratch, radial, value, reals, record, grad_u, partial)
 
     def backward_rows(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Directed graphs, first pass, row blocks [begin, end): what edges give to destinations, and edge terms.
@@ -707,10 +720,69 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 value = 1.0
                 if value_scale != 0:
                     value = _DOUBLE(load(value_scale, j, real))
-                source = (j * heads + head) * dim
-                finish_node(u, source, dim, padded, scratch, radial, value, reals, grad_u, partial)
+                source, record = (j * heads + head) * dim, table + pj * (bits // 8)
+                finish_node(u, source, dim, padded, scratch, radial, value, reals, record, grad_u, partial)
+
+    # -----------------------------------------------------------------------------------------------------------------
+
+    def points(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
+        """out = exp0 of the rows [begin, end) of u, kept inside the rim, and, if ``keep`` says so, ELU of that."""
+        reals = load(args, _REALS, _INT)
+        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), load(args, _DIM, _INT)
+        u, out, elu = load(args, _U, _INT), load(args, _OUT, _INT), load(args, _KEEP, _INT) != 0
+        for j in range(begin, end):
+            source = j * dim
+            tau, _, _ = node_maps(k, scale, _DOUBLE(square_norm(u, source, dim)))
+            tau8 = vsplat(real(tau), width)
+            full = dim // width * width
+            for t in range(0, full, width):
+                y8 = vmul(tau8, vload(u, source + t, real, width))
+                vstore(out, source + t, velu(y8) if elu else y8)
+            if full < dim:
+                for t in range(dim - full):
+                    store(scratch, t, load(u, source + full + t, real))
+                for t in range(dim - full, width):
+                    store(scratch, t, real(zero))
+                y8 = vmul(tau8, vload(scratch, 0, real, width))
+                vstore(scratch, 0, velu(y8) if elu else y8)
+                for t in range(dim - full):
+                    store(out, source + full + t, load(scratch, t, real))
+
+    def points_backward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
+        """The derivative of ``points`` by u and k, from grad_out and out."""
+        reals = load(args, _REALS, _INT)
+        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), load(args, _DIM, _INT)
+        u, out, elu = load(args, _U, _INT), load(args, _OUT, _INT), load(args, _KEEP, _INT) != 0
+        grad_out, grad_u = load(args, _GRAD_OUT, _INT), load(args, _GRAD_U, _INT)
+        for j in range(begin, end):
+            source = j * dim
+            full = dim // width * width
+            if elu:
+                for t in range(0, full, width):
+                    slope8 = velu_slope(vload(out, source + t, real, width))
+                    vstore(scratch, t, vmul(vload(grad_out, source + t, real, width), slope8))
+                for t in range(full, dim):
+                    y = load(out, source + t, real)
+                    slope1 = real(one) if y > real(zero) else real(y + real(one))
+                    store(scratch, t, real(load(grad_out, source + t, real) * slope1))
+            else:
+                copy_padded(grad_out, source, dim, scratch, 0, dim, 1.0)
+            square = _DOUBLE(square_norm(u, source, dim))
+            tau, _, slope = node_maps(k, scale, square)
+            m = radial_slope(k, scale, square, tau, slope, _DOUBLE(dot(scratch, 0, u, source, dim)), 0.0)
+            store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square * m)
+            c_u = real(2.0 * k * scale * scale * m)
+            tau8, u8 = vsplat(real(tau), width), vsplat(c_u, width)
+            for t in range(0, full, width):
+                g8 = vmul(tau8, vload(scratch, t, real, width))
+                vstore(grad_u, source + t, vfma(u8, vload(u, source + t, real, width), g8))
+            for t in range(full, dim):
+                g = real(tau) * load(scratch, t, real) + c_u * load(u, source + t, real)
+                store(grad_u, source + t, real(g))
 
     return {
+        "points": points,
+        "points_backward": points_backward,
         "pack": pack,
         "forward": forward,
         "pack_backward": pack_backward,

@@ -45,13 +45,21 @@ def fused_attention(
     csc_row: Tensor,
     csc_pos: Tensor,
     info: Tensor,
+    out_k: Tensor | None,
     num_edges: int,
     self_mean: bool,
     symmetric: bool,
     keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """(out, table, q, e, 1/Z); the last four are what the backward needs (q and e empty unless ``keep``)."""
-    return _implementation(u.device).forward(
+    elu: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(result, tangent, table, q, e, 1/Z).
+
+    The result is the weighted sums (num_dst, heads, d), or with ``out_k`` the points (num_dst, heads·d) that they are
+    the tangent vectors of; then they come second, else nothing does. The last four are what the backward needs
+    (q and e empty unless ``keep``).
+    """
+    implementation = _implementation(u.device)
+    sums, *kept = implementation.forward(
         u.contiguous(),
         k,
         beta,
@@ -66,6 +74,9 @@ def fused_attention(
         self_mean,
         keep,
     )
+    if out_k is None:
+        return sums, sums.new_empty(0), *kept
+    return implementation.points(sums, out_k, elu), sums, *kept
 
 
 @fused_attention.register_fake
@@ -83,16 +94,20 @@ def _(
     csc_row: Tensor,
     csc_pos: Tensor,
     info: Tensor,
+    out_k: Tensor | None,
     num_edges: int,
     self_mean: bool,
     symmetric: bool,
     keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    elu: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     num_src, heads, dim = u.shape
     num_dst = rowptr.shape[0] - 1
     kept = num_edges if keep else 0
+    sums = u.new_empty(num_dst, heads, dim)
     return (
-        u.new_empty(num_dst, heads, dim),
+        sums if out_k is None else u.new_empty(num_dst, heads * dim),
+        u.new_empty(0) if out_k is None else sums,
         u.new_empty(heads, num_src, _padded(dim, u.dtype) + 4),
         u.new_empty(heads, kept),
         u.new_empty(heads, kept),
@@ -120,7 +135,9 @@ def fused_attention_backward(
     csc_row: Tensor,
     csc_pos: Tensor,
     info: Tensor,
-    out: Tensor,
+    out_k: Tensor | None,
+    result: Tensor,
+    tangent: Tensor,
     table: Tensor,
     q: Tensor,
     e: Tensor,
@@ -128,12 +145,23 @@ def fused_attention_backward(
     num_edges: int,
     self_mean: bool,
     symmetric: bool,
+    elu: bool,
     needs_scalars: bool,
     needs_bias: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of (u, k, beta, score_scale, edge_bias); the last is (E, heads), or (0, heads) if not needed."""
-    return _implementation(u.device).backward(
-        grad_out.contiguous(),
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of (u, k, beta, score_scale, edge_bias, out_k).
+
+    That of the bias is (E, heads), or (0, heads) if not needed; that of out_k is empty if there is none.
+    """
+    implementation = _implementation(u.device)
+    grad_out = grad_out.contiguous()
+    grad_out_k = u.new_empty(0)
+    if out_k is None:
+        tangent = result
+    else:
+        grad_out, grad_out_k = implementation.points_backward(grad_out, tangent, out_k, result, elu)
+    grads = implementation.backward(
+        grad_out,
         u.contiguous(),
         k,
         beta,
@@ -147,7 +175,7 @@ def fused_attention_backward(
         csc_row,
         csc_pos,
         info,
-        out,
+        tangent,
         table,
         q,
         e,
@@ -158,6 +186,7 @@ def fused_attention_backward(
         needs_scalars,
         needs_bias,
     )
+    return *grads, grad_out_k
 
 
 @fused_attention_backward.register_fake
@@ -176,7 +205,9 @@ def _(
     csc_row: Tensor,
     csc_pos: Tensor,
     info: Tensor,
-    out: Tensor,
+    out_k: Tensor | None,
+    result: Tensor,
+    tangent: Tensor,
     table: Tensor,
     q: Tensor,
     e: Tensor,
@@ -184,43 +215,45 @@ def _(
     num_edges: int,
     self_mean: bool,
     symmetric: bool,
+    elu: bool,
     needs_scalars: bool,
     needs_bias: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     return (
         u.new_empty(u.shape),
         torch.empty_like(k),
         torch.empty_like(beta),
         torch.empty_like(scale),
         u.new_empty(num_edges if needs_bias else 0, u.shape[1]),
+        u.new_empty(0) if out_k is None else torch.empty_like(out_k),
     )
 
 
+_INPUTS, _OUT_K = 19, 13  # of fused_attention: how many, and where out_k stands
+
+
 def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *tensors, num_edges, self_mean, symmetric, keep = inputs
+    *tensors, num_edges, self_mean, symmetric, keep, elu = inputs
     ctx.save_for_backward(*tensors, *output)
-    ctx.static = (num_edges, self_mean, symmetric, keep)
+    ctx.static = (num_edges, self_mean, symmetric, elu)
+    ctx.keep = keep
     ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, grad_out: Tensor | None, *grads_of_kept: Tensor | None) -> tuple[Tensor | None, ...]:
-    nothing = (None,) * 17
-    if grad_out is None:
-        return nothing
-    u, k, beta, scale, bias, factor, value_scale, *graph_and_kept = ctx.saved_tensors
-    num_edges, self_mean, symmetric, keep = ctx.static
-    if not keep:
+def _backward(ctx: Any, grad: Tensor | None, *grads_of_kept: Tensor | None) -> tuple[Tensor | None, ...]:
+    if grad is None:
+        return (None,) * _INPUTS
+    if not ctx.keep:
         raise RuntimeError("fused_attention was called with keep=False; gradients need keep=True")
+    u, k, beta, scale, bias, *rest = ctx.saved_tensors
     needs = ctx.needs_input_grad
-    needs_bias = bool(needs[4])
-    grad_u, grad_k, grad_beta, grad_scale, grad_bias = fused_attention_backward(
-        grad_out, u, k, beta, scale, bias, factor, value_scale, *graph_and_kept,
-        num_edges, self_mean, symmetric, bool(needs[1] or needs[2] or needs[3]), needs_bias,
-    )  # fmt: skip
-    if needs_bias and bias.shape[1] == 1:
+    *grads, grad_bias, grad_out_k = fused_attention_backward(
+        grad, u, k, beta, scale, bias, *rest, *ctx.static, bool(needs[1] or needs[2] or needs[3]), bool(needs[4])
+    )
+    if needs[4] and bias.shape[1] == 1:
         grad_bias = grad_bias.sum(1, keepdim=True)
-    grads = (grad_u, grad_k, grad_beta, grad_scale, grad_bias)
-    return tuple(grad if need else None for grad, need in zip(grads, needs, strict=False)) + nothing[5:]
+    found = dict(enumerate((*grads, grad_bias))) | {_OUT_K: grad_out_k}
+    return tuple(found.get(place) if needs[place] else None for place in range(_INPUTS))
 
 
 fused_attention.register_autograd(_backward, setup_context=_setup)

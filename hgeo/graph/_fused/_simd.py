@@ -33,7 +33,8 @@ __all__ = [
     "slope_flat_or_hyperbolic",
     "slope_spherical",
     "store",
-    "vadd",
+    "velu",
+    "velu_slope",
     "vexp",
     "vfma",
     "vload",
@@ -175,12 +176,6 @@ def _splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: ir.VectorType) -> ir.
     first = builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes.count), [0] * lanes.count)
     return builder.shuffle_vector(first, undefined, zeros)
-
-
-@intrinsic
-def vadd(typingctx: Any, a: Any, b: Any) -> Any:
-    """a + b."""
-    return a(a, a), lambda context, builder, signature, args: builder.fadd(*args, flags=_FUSE)
 
 
 @intrinsic
@@ -335,8 +330,8 @@ def _bitcast_integers(x: _Lanes) -> tuple[ir.Value, ir.VectorType]:
     return x.builder.bitcast(x.value, integers), integers
 
 
-def _exp(x: _Lanes) -> _Lanes:
-    """e^x for x ≤ 0; exactly 0 far out, NaN for NaN."""
+def _exp_parts(x: _Lanes) -> tuple[_Lanes, _Lanes]:
+    """(g, 2ⁿ) with e^x = 2ⁿ e^g and |g| ≤ ln2/2, for x ≤ 0; x is cut off where e^x nearly underflows."""
     form, builder = _FORMATS[x.bits], x.builder
     safe = x.where("<", form.exp_floor, form.exp_floor, x)
     shifted = safe * (1.0 / math.log(2.0)) + form.round_magic
@@ -346,8 +341,23 @@ def _exp(x: _Lanes) -> _Lanes:
     count = x.type.count
     biased = builder.add(bits, ir.Constant(integers, [form.bias] * count))
     power = builder.bitcast(builder.shl(biased, ir.Constant(integers, [form.mantissa] * count)), x.type)
-    value = g.horner([1.0 / math.factorial(j) for j in range(form.exp_terms)]) * _Lanes(builder, power)
+    return g, _Lanes(builder, power)
+
+
+def _exp(x: _Lanes) -> _Lanes:
+    """e^x for x ≤ 0; exactly 0 far out, NaN for NaN."""
+    form = _FORMATS[x.bits]
+    g, power = _exp_parts(x)
+    value = g.horner([1.0 / math.factorial(j) for j in range(form.exp_terms)]) * power
     return x.where("<", form.exp_floor, 0.0, value)
+
+
+def _elu(x: _Lanes) -> _Lanes:
+    """x for x > 0, else e^x - 1 without cancellation: (e^g - 1) 2ⁿ + (2ⁿ - 1)."""
+    g, power = _exp_parts(x.where(">", 0.0, 0.0, x))
+    terms = _FORMATS[x.bits].exp_terms
+    below = g * g.horner([1.0 / math.factorial(j + 1) for j in range(terms)]) * power + (power - 1.0)
+    return x.where(">", 0.0, x, below)
 
 
 def _log1p(g: _Lanes) -> _Lanes:
@@ -479,3 +489,20 @@ slope_spherical = _slope_function(_emit_slope_spherical)
 def vexp(typingctx: Any, x: Any) -> Any:
     """e^x for x ≤ 0, element by element."""
     return x(x), lambda context, builder, signature, args: _exp(_Lanes(builder, args[0])).value
+
+
+@intrinsic
+def velu(typingctx: Any, x: Any) -> Any:
+    """ELU, element by element."""
+    return x(x), lambda context, builder, signature, args: _elu(_Lanes(builder, args[0])).value
+
+
+@intrinsic
+def velu_slope(typingctx: Any, y: Any) -> Any:
+    """The derivative of ELU where its value is y: 1 for y > 0, else y + 1."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = _Lanes(builder, args[0])
+        return lanes.where(">", 0.0, 1.0, lanes + 1.0).value
+
+    return y(y), codegen
