@@ -64,10 +64,8 @@ def curvature_parameter(
     if tensor.numel() != 1:
         raise ValueError(f"{name} must be one number, got a tensor of shape {tuple(tensor.shape)}")
     tensor = tensor.reshape(())
-    number = float(tensor)
+    number = float(value)  # as given: rounding to the dtype must not push a number over its bound
     if not math.isfinite(number) or (minimum is not None and number < minimum):
         bound = "" if minimum is None else f" ≥ {minimum:g}"
-        raise ValueError(
-            f"{name} must be a finite number{bound}, got {value if not isinstance(value, Tensor) else number}; {hint}"
-        )
+        raise ValueError(f"{name} must be a finite number{bound}, got {number}; {hint}")
     return nn.Parameter(tensor, requires_grad=learnable)
