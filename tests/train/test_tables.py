@@ -8,7 +8,8 @@ import json
 
 import pytest
 
-from hgeo.train._reproduce import DATASETS, DIMENSIONS, graph_cells, published
+from hgeo.data import load
+from hgeo.train._reproduce import DATASETS, DIMENSIONS, graph_cells, published, with_random_links
 from hgeo.train._tables import Entry, Table, findings, write_table
 
 
@@ -74,6 +75,16 @@ def test_the_published_numbers_cover_every_cell():
                 assert all(0 < number < 1 for number in numbers)
     assert facts["accuracy"]["cora"]["16"][facts["methods"].index("hat")] == 0.831
     assert facts["nmi"]["photo"]["2"][facts["methods"].index("gcn")] == 0.187
+
+
+def test_random_links_come_on_top_of_the_old_ones():
+    data = load("karate")
+    noisy = with_random_links(data, 0.5, seed=1)
+    old = {tuple(pair) for pair in data.edge_index.t().tolist()}
+    new = {tuple(pair) for pair in noisy.edge_index.t().tolist()}
+    assert old < new
+    assert len(new) == noisy.num_edges <= 1.5 * data.num_edges
+    assert all((b, a) in new and a != b for a, b in new)
 
 
 def test_the_uniform_twin_has_the_hyper_parameters_of_hat():
