@@ -24,7 +24,7 @@ class Config:
     method: str = "hat"
     dim: int = 16
     c: float = 1.0
-    beta: float = 0.1
+    beta: float = 0.3
     beta_out: float | None = None
     radius_norm: bool = True
     self_score: Literal["zero", "mean"] = "mean"
