@@ -44,7 +44,7 @@ def build(
         raise ValueError(
             f"{name}: unknown option {', '.join(unknown)}; the options are the fields of hgeo.models.Config"
         )
-    config = replace(config or defaults(name, dim, num_nodes=dataset.num_nodes), method=name, dim=dim, **options)
+    config = replace(config or defaults(name, dim, num_train=len(dataset.train_idx)), method=name, dim=dim, **options)
     in_dim, classes = dataset.num_features, dataset.num_classes
     model: nn.Module
     if name.startswith("hat"):

@@ -69,25 +69,25 @@ class Config:
         return cls(**values)
 
 
-def defaults(method: str, dim: int, *, num_nodes: int = 0) -> Config:
-    """Settings that are sensible before any search; they depend on the dimension, never on which graph it is.
+def defaults(method: str, dim: int, *, num_train: int = 0) -> Config:
+    """Settings that are sensible before any search; they depend on sizes, never on which graph it is.
 
     A narrow layer cannot afford to lose a coordinate, so hidden dropout grows with the dimension, and a wide one
-    overfits a few labels, so feature dropout does too.
+    overfits a few labels, so feature dropout does too. Thousands of labels (``num_train``) regularise by themselves.
 
     >>> defaults("hat", 2).hidden_drop
     0.0
     """
-    del num_nodes
     wide = dim >= 8
+    plenty = num_train > 5000
     config = Config(
         method=method,
         dim=dim,
-        feat_drop=0.7 if wide else 0.5,
-        hidden_drop=0.5 if wide else 0.0,
+        feat_drop=0.1 if plenty else 0.7 if wide else 0.5,
+        hidden_drop=0.0 if not wide else 0.2 if plenty else 0.5,
         attn_drop=0.3,
         lr=0.01 if wide else 0.03,
-        weight_decay=1e-3 if wide else 5e-4,
+        weight_decay=0.0 if plenty else 1e-3 if wide else 5e-4,
         degree_norm=method in ("hat", "hat-uniform") and wide,
         epochs=400 if wide else 500,
     )
