@@ -193,7 +193,7 @@ class HATConv(Layer):
         looped = given.with_self_loops()
         u = self._project(x)
         out, weights = self._attend(looped, u, self._edge_bias(given, looped, edge_bias), return_attention)
-        y = self._activate(self._merge(out))
+        y = out if self._ends_at_once else self._activate(self._merge(out))
         return (y, Attention(*looped.to_caller_order(weights))) if weights is not None and return_attention else y
 
     # --- project ---
@@ -213,7 +213,10 @@ class HATConv(Layer):
     def _attend(
         self, graph: Graph, u: Tensor, edge_bias: Tensor | None, return_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """(num_dst, heads, out_dim) tangent coordinates of the aggregated points, and the (E, heads) weights."""
+        """(num_dst, heads, out_dim) tangent coordinates of the aggregated points, and the (E, heads) weights.
+
+        If the layer ends at once, not the coordinates but the layer's output.
+        """
         drop = None
         if self.training and self.attn_drop:
             drop = F.dropout(u.new_ones(graph.num_edges, self._attentions), self.attn_drop)
@@ -231,6 +234,8 @@ class HATConv(Layer):
                 value_scale=source_scale,
                 self_score=self.self_score,
                 return_weights=return_weights,
+                points_k=k if self._ends_at_once else None,
+                points_elu=self._ends_at_once and self.activation is not None,
                 backend=self.backend,
             )
         else:
@@ -304,6 +309,17 @@ class HATConv(Layer):
     # --- what the steps need ---
 
     @property
+    def _ends_at_once(self) -> bool:
+        """Whether nothing but exp0 and an ELU on the ball comes after the sums: distance attention does these, too."""
+        return (
+            manifolds.stereographic_curvature(self.manifold) is not None
+            and (self.attention, self.aggregate, self.merge) == ("distance", "tangent", "concat")
+            and self.bias is None
+            and not self.degree_norm
+            and (self.activation is None or (self.activation is F.elu and self.activation_space == "ball"))
+        )
+
+    @property
     def _attentions(self) -> int:
         return 1 if self.merge == "product" else self.heads
 
@@ -321,7 +337,7 @@ class HATConv(Layer):
         scale = None
         if self.radius_norm:
             radius = torch.linalg.vector_norm(u, dim=-1)
-            known = ~radius.isnan()  # a NaN row must not reach nodes that do not see it
+            known = radius.isnan().logical_not()  # a NaN row must not reach nodes that do not see it
             mean = torch.where(known, radius, 0.0).sum(0) / known.sum(0).clamp(min=1)
             scale = 1 / mean.clamp(min=torch.finfo(u.dtype).tiny)
         if k is not None and manifolds.frame_scale(self.manifold) != 2:
