@@ -92,10 +92,12 @@ class _Stereographic(Geometry):
         return hm.project(x, k=manifold.k)
 
     def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
-        return hm.project(hm.mobius_add(p, x, k=manifold.k), k=manifold.k)
+        k = manifold.k
+        return hm.project(hm.mobius_add(p, x, k=k), k=k)
 
     def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
-        return hm.project(hm.mobius_add(-p, x, k=manifold.k), k=manifold.k)
+        k = manifold.k
+        return hm.project(hm.mobius_add(-p, x, k=k), k=k)
 
     def lifted_dim(self, manifold: Any, n: int) -> int:
         return n + 2
@@ -105,8 +107,8 @@ class _Stereographic(Geometry):
         return torch.cat([lam * x, lam - 1, torch.ones_like(lam)], dim=-1)
 
     def lower(self, manifold: Any, s: Tensor) -> Tensor:
-        middle = hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=manifold.k)
-        return hm.project(middle, k=manifold.k)
+        k = manifold.k
+        return hm.project(hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=k), k=k)
 
     def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         return hm.dist2plane(x, p, a, k=manifold.k, signed=True)

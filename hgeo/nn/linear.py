@@ -117,13 +117,13 @@ class Linear(Layer):
             return self._hyperboloid(x, self.weight)
         v = coordinates(self.in_manifold, x) * carry_factor(self.in_manifold, self.manifold)
         # Autocast may multiply in a lower precision; the geometry goes on in that of the weights.
-        y = manifolds.exp0(self.manifold, F.linear(v, self.weight).to(self.weight.dtype))
+        y = manifolds.exp0(self.manifold, torch.matmul(v, self.weight.mT).to(self.weight.dtype))
         if self.bias is None:
             return y
         return _geometry.translate(self.manifold, y, _geometry.project(self.manifold, self.bias))
 
     def _hyperboloid(self, x: Tensor, weight: Tensor) -> Tensor:
-        spatial = F.linear(x[..., 1:], weight).to(weight.dtype)
+        spatial = torch.matmul(x[..., 1:], weight.mT).to(weight.dtype)
         if self.bias is not None:
             root = torch.sqrt(manifolds.lorentz_curvature(self.in_manifold)).to(spatial.dtype)
             spatial = spatial + self.bias * (root * x[..., :1])

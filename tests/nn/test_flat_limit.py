@@ -1,0 +1,153 @@
+"""As the curvature goes to 0 every layer becomes the Euclidean layer of the same definition, in value and gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+import hgeo
+import hgeo.nn as hnn
+
+IN, OUT, ROWS = 3, 4, 6
+EDGES = torch.tensor([[0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 0, 3]])
+GRAPH_OF_ROW = torch.tensor([0, 0, 0, 1, 1, 1])
+
+
+def adjacency(norm: str) -> Tensor:
+    """Dense a_ij, with self-loops."""
+    a = torch.eye(ROWS, dtype=torch.float64)
+    a[EDGES[1], EDGES[0]] = 1
+    inside, outside = a.sum(1), a.sum(0)
+    return a / (inside[:, None] * outside).sqrt() if norm == "sym" else a / inside[:, None] if norm == "mean" else a
+
+
+def flat_gcn(layer: Any, x: Tensor) -> Tensor:
+    a = adjacency(layer.norm)
+    total = a @ (x @ layer.weight.T + layer.bias)
+    return torch.relu(total / a.sum(1, keepdim=True) if layer.aggregate == "midpoint" else total)
+
+
+def flat_batch_norm(layer: Any, x: Tensor) -> Tensor:
+    centred = x - x.mean(0)
+    variance = 4 * centred.square().sum(-1).mean()
+    return layer.gain * centred / torch.sqrt(variance + layer.eps) + layer.point
+
+
+def flat_centroids(layer: Any, x: Tensor) -> Tensor:
+    squares = 4 * (x[:, None] - layer.centroids).square().sum(-1)
+    return -layer.log_beta.exp() * squares
+
+
+def flat_decoder(layer: Any, x: Tensor) -> Tensor:
+    return torch.sigmoid((layer.r - 4 * (x[EDGES[0]] - x[EDGES[1]]).square().sum(-1)) / layer.log_t.exp())
+
+
+def means(how: str) -> dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]]:
+    halves = torch.eye(2, dtype=torch.float64).repeat_interleave(3, dim=1) / 3
+    return {
+        f"Midpoint {how}": (lambda m: hnn.Midpoint(m, how=how), lambda layer, x: x.mean(0)),
+        f"Pool {how}": (lambda m: hnn.Pool(m, how=how), lambda layer, x: halves @ x),
+        f"BatchNorm {how}": (lambda m: hnn.BatchNorm(IN, m, mean=how), flat_batch_norm),
+    }
+
+
+# name -> the layer on a manifold, and the Euclidean layer with the same parameters
+LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] = {
+    "ToManifold": (hnn.ToManifold, lambda layer, x: x),
+    "FromManifold": (hnn.FromManifold, lambda layer, x: x),
+    "Linear": (lambda m: hnn.Linear(IN, OUT, m), lambda layer, x: F.linear(x, layer.weight, layer.bias)),
+    "Activation": (lambda m: hnn.Activation(F.elu, m), lambda layer, x: F.elu(x)),
+    "Activation point": (lambda m: hnn.Activation(F.elu, m, space="point"), lambda layer, x: F.elu(x)),
+    "MLR": (lambda m: hnn.MLR(IN, OUT, m), lambda layer, x: 4 * ((x[:, None] - layer.point) * layer.normal).sum(-1)),
+    "CentroidClassifier": (lambda m: hnn.CentroidClassifier(IN, OUT, m), flat_centroids),
+    **means("gyro"),
+    **means("tangent"),
+    **means("frechet"),
+    "FermiDiracDecoder": (hnn.FermiDiracDecoder, flat_decoder),
+    "DistanceDecoder": (
+        hnn.DistanceDecoder,
+        lambda layer, x: -2 * torch.linalg.vector_norm(x[EDGES[0]] - x[EDGES[1]], dim=-1),
+    ),
+    **{
+        f"GCNConv {aggregate} {norm}": (
+            lambda m, aggregate=aggregate, norm=norm: hnn.GCNConv(
+                IN, OUT, m, in_manifold=m, aggregate=aggregate, norm=norm, backend="reference"
+            ),
+            flat_gcn,
+        )
+        for aggregate, norm in [("tangent", "sym"), ("tangent", "mean"), ("midpoint", "sym"), ("gyrosum", "sum")]
+    },
+}
+
+
+def call(layer: Any, x: Tensor) -> Tensor:
+    if isinstance(layer, hnn.GCNConv):
+        return layer(EDGES, x)
+    if isinstance(layer, hnn.Pool):
+        return layer(GRAPH_OF_ROW, x)
+    if isinstance(layer, hnn.FermiDiracDecoder | hnn.DistanceDecoder):
+        return layer(x, EDGES)
+    return layer(x)
+
+
+@pytest.mark.parametrize("k", [0.0, 1e-9, -1e-9])
+@pytest.mark.parametrize("name", LIMITS)
+def test_a_layer_becomes_its_euclidean_self_in_value_and_gradient(name: str, k: float) -> None:
+    torch.manual_seed(0)
+    make, flat = LIMITS[name]
+    layer = make(hgeo.Stereographic(k=k)).double()
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            if parameter.requires_grad:
+                parameter.copy_(0.5 * torch.randn_like(parameter))
+    x = torch.randn(ROWS, IN, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn_like(call(layer, x))
+    inputs = [x, *[p for p in layer.parameters() if p.requires_grad and name.split()[0] != "ToManifold"]]
+    y, expected = call(layer, x), flat(layer, x)
+    tolerance = 1e-13 if k == 0 else 1e-7
+    torch.testing.assert_close(y, expected, atol=tolerance, rtol=tolerance)
+    options = {"allow_unused": True, "materialize_grads": True}
+    for mine, theirs in zip(
+        torch.autograd.grad(y, inputs, weights, **options),
+        torch.autograd.grad(expected, inputs, weights, **options),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs, atol=10 * tolerance, rtol=10 * tolerance)
+
+
+def test_linear_starts_like_torchs_linear() -> None:
+    torch.manual_seed(3)
+    theirs = torch.nn.Linear(5, 7)
+    torch.manual_seed(3)
+    mine = hnn.Linear(5, 7, hgeo.Stereographic(k=0.0))
+    assert torch.equal(mine.weight, theirs.weight)
+    assert torch.equal(mine.bias.data, theirs.bias.data)
+
+
+def test_the_hyperboloids_own_linear_form_becomes_torchs_linear_too() -> None:
+    torch.manual_seed(0)
+    layer = hnn.Linear(IN, OUT, hgeo.Lorentz(c=2e-6), form="lorentz").double()
+    v = torch.randn(ROWS, IN, dtype=torch.float64)
+    y = hgeo.log0(layer.manifold, layer(hgeo.exp0(layer.manifold, v)))
+    torch.testing.assert_close(y, F.linear(v, layer.weight, layer.bias), atol=1e-5, rtol=1e-5)
+
+
+def test_dropout_keeps_or_scales_every_tangent_coordinate() -> None:
+    torch.manual_seed(0)
+    layer = hnn.Dropout(0.25, hgeo.PoincareBall(c=1.0))
+    v = torch.full((500, 2), 0.3)
+    out = hgeo.log0(layer.manifold, layer(hgeo.exp0(layer.manifold, v)))
+    kept = out.abs() > 1e-6
+    torch.testing.assert_close(out[kept], torch.full_like(out[kept], 0.4))
+    assert 0.7 < kept.float().mean() < 0.8
+
+
+def test_embedding_at_no_curvature_is_torchs_table() -> None:
+    table = hnn.Embedding(5, 3, hgeo.Stereographic(k=0.0), std=1.0)
+    index = torch.tensor([[4, 0], [2, 2]])
+    assert torch.equal(table(index), F.embedding(index, table.weight))
