@@ -1,5 +1,6 @@
 """Training: the loop, run folders, checkpoints, tuning."""
 
+from hgeo.train._bench import StepTime, step_benchmark
 from hgeo.train._fit import FitResult, Settings, TrainingWarning, fit
 from hgeo.train._folder import RunFolder
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
@@ -14,6 +15,7 @@ __all__ = [
     "RunFolder",
     "Session",
     "Settings",
+    "StepTime",
     "TrainingWarning",
     "View",
     "curvatures",
@@ -25,6 +27,7 @@ __all__ = [
     "layer_attentions",
     "load_run",
     "make_optimizer",
+    "step_benchmark",
     "summarize",
     "view_for",
     "write_pictures",

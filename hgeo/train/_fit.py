@@ -87,8 +87,6 @@ class _Progress:
     best_epoch: int = -1
     best_accuracy: float = -1.0
     best_loss: float = math.inf
-    lowest_loss: float = math.inf
-    improved: int = -1  # the last epoch in which the accuracy or the loss got better
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
 
@@ -108,8 +106,7 @@ def fit(
 
     The model is called as ``model(graph, features)`` and returns logits, one row a node. Cross entropy with label
     smoothing; of two epochs with the same validation accuracy the one with the lower validation loss is better; the
-    loop stops when neither the accuracy nor the loss has improved for ``patience`` epochs. Test nodes are looked at
-    once, at the end.
+    loop stops when no better one has come for ``patience`` epochs. Test nodes are looked at once, at the end.
 
     ``folder`` receives ``metrics.jsonl`` as the loop goes, a checkpoint every few seconds, ``model.safetensors`` and
     ``result.json``. An interruption (Ctrl-C) ends the epoch, writes a checkpoint and raises ``KeyboardInterrupt``; with
@@ -134,7 +131,7 @@ def fit(
     log = folder.log(keep=at.epoch) if folder is not None else contextlib.nullcontext(None)
     with log as write, _deferred_interrupt() as interrupted:
         started, saved = time.perf_counter() - at.seconds, time.perf_counter()
-        while at.epoch < config.epochs and at.epoch - 1 - at.improved < max(1, config.patience):
+        while at.epoch < config.epochs and at.epoch - 1 - at.best_epoch < max(1, config.patience):
             model.train()
             optimizer.zero_grad(set_to_none=True)
             loss = F.cross_entropy(train.logits(model), train_labels, label_smoothing=config.label_smoothing)
@@ -150,9 +147,7 @@ def fit(
                 break
             if (row["val_accuracy"], -row["val_loss"]) > (at.best_accuracy, -at.best_loss):
                 at.best_epoch, at.best_accuracy, at.best_loss = at.epoch, row["val_accuracy"], row["val_loss"]
-                at.improved, best = at.epoch, _copy(model)
-            if row["val_loss"] < at.lowest_loss:
-                at.lowest_loss, at.improved = row["val_loss"], at.epoch
+                best = _copy(model)
             if at.epoch % _MONITOR_EVERY == 0:
                 row.update(_monitor(model, val.graph, val.features, at))
             at.epoch += 1
