@@ -409,9 +409,9 @@ def expression(manifold: Any) -> str:
     home = home if hasattr(importlib.import_module(home), kind.__name__) else kind.__module__
     arguments = ""
     if isinstance(manifold, geoopt.PoincareBall):
-        arguments = f"c={float(manifold.c):.9g}"
+        arguments = f"c={float(manifold.c.detach()):.9g}"
     elif isinstance(manifold, geoopt.Stereographic | geoopt.Lorentz):
-        arguments = f"k={float(manifold.k):.9g}"
+        arguments = f"k={float(manifold.k.detach()):.9g}"
     elif isinstance(manifold, geoopt.Euclidean):
         arguments = f"ndim={manifold.ndim}"
     return f"{home}.{kind.__name__}({arguments})"
@@ -431,7 +431,7 @@ def load(target: str, *, k: float | None = None) -> tuple[Any, int | None, str]:
 
         made = manifolds.space(target)
         manifold, dim = made if isinstance(made, tuple) else (made, getattr(made, "dim", None))
-        return manifold, dim, f"hgeo.space({target!r})"
+        return manifold, dim, f"hgeo.space({target!r})[0]"
     module_name, colon, rest = target.partition(":")
     try:
         module = importlib.import_module(module_name)

@@ -42,13 +42,15 @@ Array = npt.NDArray[np.float64]
 CURVATURES = (1.0, 0.0, 1e-12, 1e-8, 1e-6, 1e-4, 1e-2, 0.5, 2.0, 10.0, 100.0, 1e4)
 """Sizes of curvature: exactly 0, far below every dtype's eps, around it, ordinary, and large."""
 
-REACHES = (0.5, 0.0, 0.1, 0.9, 1e-3, 1e-5, 1e-8, 1e-12, 0.7, 0.99, 0.999, 0.9999)
-"""√c|x| on the ball, to which the edge itself (1 − 4 eps of the dtype) is added; also |x| in flat space."""
+REACHES = (0.5, 0.0, 0.1, 0.9, 1e-3, 1e-5, 1e-8, 1e-12, 0.14, 0.7, 0.99, 0.999, 0.9999)
+"""√c|x| on the ball, to which the edge itself (1 − 4 eps of the dtype) is added; also |x| in flat space.
 
-SPHERE_REACHES = (0.5, 0.0, 0.1, 1.0, 1e-3, 1e-5, 1e-8, 1e-12, 2.0, 10.0, 100.0)
+At 0.14, where z = c|x|² is 0.02, series are about to give way to closed forms."""
+
+SPHERE_REACHES = (0.5, 0.0, 0.1, 1.0, 1e-3, 1e-5, 1e-8, 1e-12, 0.14, 2.0, 10.0, 100.0)
 """√k|x| on the stereographic sphere: 1 is the equator, ∞ the antipode of the origin."""
 
-LENGTHS = (0.5, 0.0, 1.0, 0.1, 1e-3, 1e-5, 1e-8, 2.0, 3.0)
+LENGTHS = (0.5, 0.0, 1.0, 0.1, 1e-3, 1e-5, 1e-8, 0.28, 2.0, 3.0)
 """Metric lengths of tangent vectors times √|k|."""
 
 SCALARS = (1.0, 0.0, -1.0, 0.5, 2.0, -0.5, 1e-3, 1e-7, 3.0)
@@ -128,7 +130,8 @@ def _reach(source: Source, domain: Domain) -> float:
         return source.pick(SPHERE_REACHES)
     if domain.k < 0:
         # The edge counts twice: most of what goes wrong goes wrong there.
-        return min(source.pick((*REACHES, domain.limit, domain.limit)), domain.limit)
+        edge = domain.limit if math.isfinite(domain.limit) else REACHES[-1]
+        return min(source.pick((*REACHES, edge, edge)), domain.limit)
     return source.pick((*REACHES, 10.0, 100.0))
 
 

@@ -54,13 +54,16 @@ class Functions:
         if name.startswith("_"):
             raise AttributeError(name)
         function = self.underlying(name)
-        parameters = inspect.signature(function).parameters
+        try:
+            names: Any = inspect.signature(function).parameters
+        except ValueError:  # scripted functions have no signature
+            names = ()
 
         def bound(*args: Any, **kwargs: Any) -> Tensor:
             value = self.k
             if not isinstance(value, Tensor) and not self.module.__name__.startswith("hgeo"):
                 value = torch.as_tensor(value, dtype=args[0].dtype)  # other libraries take tensors only
-            return function(*args, **({"c": -value} if "c" in parameters else {"k": value}), **kwargs)
+            return function(*args, **({"c": -value} if "c" in names else {"k": value}), **kwargs)
 
         return bound
 
@@ -152,6 +155,8 @@ class Space:
             return isinstance(self.manifold, torch.nn.Module)
         if operation == "frame":
             return self._frame() is not None
+        if operation == "trainable curvature":
+            return self.k is not None and (isinstance(self.manifold, Functions) or self.trainable() is not None)
         if operation == "family":
             return self.k is not None and self.sibling(self.k) is not None
         try:
@@ -198,9 +203,20 @@ class Space:
         made = made.to(self.dtype)
         # A curvature that does not survive its own construction is a law of its own; the others need the number itself.
         kept = signed_curvature(made)
-        if kept is None or not math.isclose(float(kept), k, rel_tol=1e-3, abs_tol=0.0):
+        if kept is None or not math.isclose(float(kept), k, rel_tol=0.2, abs_tol=0.0):
             return None
         return made
+
+    def trainable(self) -> tuple[Any, str, Tensor] | None:
+        """A copy of the manifold whose curvature can be differentiated, with the name and value of what is stored."""
+        if not isinstance(self.manifold, torch.nn.Module):
+            return None
+        duplicate = copy.deepcopy(self.manifold)
+        stored = list(duplicate.named_parameters())
+        if len(stored) != 1:
+            return None
+        ((name, parameter),) = stored
+        return duplicate, name, parameter.requires_grad_()
 
     # --- drawing points -----------------------------------------------------------------------------------------------
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-# Importing a module registers its laws; their order is that of the report.
-from hgeo.testing.laws import (  # noqa: F401
-    _frame,  # isort: skip
-    _gyro,  # isort: skip
-    _interface,  # isort: skip
-    _limits,  # isort: skip
-    _metric,  # isort: skip
-    _models,  # isort: skip
-    _oracle,  # isort: skip
-    _parameters,  # isort: skip
-    _smooth,  # isort: skip
+from hgeo.testing.laws import (  # noqa: F401  (importing a module registers its laws)
+    _frame,
+    _gyro,
+    _interface,
+    _limits,
+    _metric,
+    _models,
+    _oracle,
+    _parameters,
+    _smooth,
 )
-from hgeo.testing.laws._law import REGISTER, SKIPPED, TOLERANCES, Law, law, only, select
+from hgeo.testing.laws._law import GROUPS, REGISTER, SKIPPED, TOLERANCES, Law, law, only, select
 
-__all__ = ["REGISTER", "SKIPPED", "TOLERANCES", "Law", "law", "only", "select"]
+__all__ = ["GROUPS", "REGISTER", "SKIPPED", "TOLERANCES", "Law", "law", "only", "select"]
 
 
 def __getattr__(name: str) -> Any:

@@ -498,6 +498,24 @@ def segment_midpoints_are_midpoints(space: Space, xs: Tensor, ws: Tensor) -> Ten
     return only(_hemisphere(space, xs), error)
 
 
+@law(
+    "the centroid of the sums Σwλx, Σw(λ−1), Σw is the midpoint",
+    needs=["centroid", "weighted_midpoint", "lambda_x", "curvature"],
+    tolerance="chain",
+    group="midpoint",
+)
+def centroid_is_the_midpoint(space: Space, xs: Tensor, ws: Tensor) -> Tensor:
+    factor, w = space.manifold.lambda_x(xs, keepdim=True), ws.unsqueeze(-1)
+    sums = [(w * factor * xs).sum(1), (w * (factor - 1)).sum(1), w.sum(1)]
+    middle = space.manifold.weighted_midpoint(xs, ws, reducedim=[1])
+    corners = [xs[:, j] for j in range(xs.shape[1])]
+    # sums have lost what the points still know: T² − c|V|² cancels
+    plus = space.rounding(*corners) * space.condition(*corners)
+    error = space.point_error(space.manifold.centroid(*sums), middle, *corners, plus=plus)
+    seen = ~(space.condition(*corners) ** 2 * space.eps > 1e-4)
+    return only(_hemisphere(space, xs) & seen, error)
+
+
 # --------------------------------------------------------------------------------------------------------------- planes
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from hgeo.testing._examples import Examples
 from hgeo.testing._space import Space, converted
 
-__all__ = ["REGISTER", "SKIPPED", "TOLERANCES", "Law", "law", "only", "select"]
+__all__ = ["GROUPS", "REGISTER", "SKIPPED", "TOLERANCES", "Law", "law", "only", "select"]
 
 SKIPPED = -1.0
 """The error of an example that a law does not speak about (a geodesic through a cut locus, say)."""
@@ -102,6 +102,31 @@ class Law:
 
 
 REGISTER: dict[str, Law] = {}
+"""Every law by its name."""
+
+GROUPS = (
+    "metric",
+    "maps",
+    "geodesics",
+    "transport",
+    "projection",
+    "gyro",
+    "scalar",
+    "matrix",
+    "midpoint",
+    "plane",
+    "models",
+    "frame",
+    "curvature",
+    "smooth",
+    "oracle",
+    "derivative",
+    "limit",
+    "interface",
+    "half",
+    "compile",
+)
+"""The groups of laws, in the order of a report."""
 
 
 def law(
@@ -137,7 +162,7 @@ def only(mask: Tensor, errors: Tensor) -> Tensor:
 def select(patterns: str | Law | Iterable[str | Law] | None) -> list[Law]:
     """Laws by name, by group, or by a pattern such as ``distance_*``; all for None."""
     if patterns is None:
-        return list(REGISTER.values())
+        return sorted(REGISTER.values(), key=lambda entry: GROUPS.index(entry.group))
     if isinstance(patterns, str | Law):
         patterns = [patterns]
     chosen: dict[str, Law] = {}

@@ -403,6 +403,9 @@ def projection_is_onto_and_leaves_points_alone(space: Space, e: Tensor, x: Tenso
     kept = space.euclidean(projected) * math.sqrt(abs(k))
     inside = torch.where(torch.isfinite(kept) & ((k >= 0) | (kept < 1)), 0.0, _ONE)
     still = ratio(space.euclidean(space.manifold.projx(x) - x), space.euclidean(x))
+    # well inside a point is not touched at all
+    inner = space.euclidean(x) * math.sqrt(abs(k)) < 0.99 if k < 0 else torch.ones_like(still, dtype=torch.bool)
+    still = torch.where(inner & (still != 0), _ONE, still)
     size = space.euclidean(e)
     cosine = (projected.double() * e.double()).sum(-1)
     ray = ratio(size * space.euclidean(projected) - cosine, size * space.euclidean(projected)).clamp_min(0.0)
@@ -462,3 +465,21 @@ def retraction_agrees_to_first_order(space: Space, x: Tensor, g: Tensor) -> Tens
     allowed = 4 * length**2 * growth + 512 * space.eps * space.rounding(x)
     near_edge = ~space.within(space.radius(x) + 0.1 * space.domain.unit) if space.k is not None else length < 0
     return only(~near_edge, ratio(difference, allowed))
+
+
+@law(
+    "what a manifold returns as a point is one: inside the ball, however far an operation would go",
+    needs=["expmap0", "expmap", "mobius_add", "module", "negative curvature"],
+    tolerance="exact",
+    group="projection",
+)
+def results_are_points(space: Space, x: Tensor, y: Tensor, g: Tensor) -> Tensor:
+    # Forty radii of curvature are beyond every dtype: whatever comes back must still be a point.
+    far = g * (40.0 * space.domain.unit)
+    results = (space.manifold.expmap0(far), space.manifold.expmap(x, far), space.manifold.mobius_add(x, y))
+    root = math.sqrt(-(space.k or 0.0))
+    inside = [
+        space.euclidean(point) * root <= max(space.domain.limit, 1 - 4 * space.eps) * (1 + space.eps)
+        for point in results
+    ]
+    return torch.where(torch.stack(inside).all(0), 0.0, 1.0)

@@ -205,6 +205,8 @@ def _ratios_are_right(space: Space, x: Tensor, sign: float) -> Tensor:
                 relative = float(oracle.difference(value[i].detach(), exact) / max(abs(exact), 0.1))
                 steep = float(oracle.difference(slope[i], exact_slope) / max(abs(exact_slope), 0.01))
                 condition = 1 + abs(float(at)) if name != "artan_ratio" else 1 / max(1 + float(at), 1e-3)
+                if abs(float(at)) < 0.1:  # nothing is lost near 0: four units in the last place
+                    relative *= 4
                 error[i] = max(float(error[i]), relative / condition, steep / condition * 16 * space.eps / tolerance)
     return error
 

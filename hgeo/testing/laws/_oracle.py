@@ -292,16 +292,16 @@ def by_curvature(space: Space, operation: Operation, batch: Sequence[Tensor]) ->
         stored = torch.full(shape, k, dtype=space.dtype, requires_grad=True)
         value = call(Functions(space.manifold.module, stored), operation, batch)
         return _jacobian(value, stored, count)
-    learnable = space.sibling(k, learnable=True)
-    if learnable is None:
+    copied = space.trainable()
+    if copied is None:
         return None
+    learnable, name, parameter = copied
     module = _Call(learnable, operation)
-    ((name, parameter),) = module.named_parameters()
     chain = torch.autograd.grad(learnable.k, parameter)[0]
     stored = parameter.detach().expand(shape).clone().requires_grad_()
     plain = module(*batch)
     try:
-        value = torch.func.functional_call(module, {name: stored}, tuple(batch))
+        value = torch.func.functional_call(module, {f"manifold.{name}": stored}, tuple(batch))
     except RuntimeError:
         value = plain
     if value.shape == plain.shape and value is not plain:
@@ -325,7 +325,8 @@ def _jacobian(value: Tensor, parameter: Tensor, count: int) -> Tensor:
         # At the end of a one-sided family a gradient may pass only when it points inward: ask in both directions.
         total = flat[:, j].sum()
         there, back = (
-            torch.autograd.grad(sign * total, parameter, retain_graph=True, allow_unused=True)[0] for sign in (1.0, -1.0)
+            torch.autograd.grad(sign * total, parameter, retain_graph=True, allow_unused=True)[0]
+            for sign in (1.0, -1.0)
         )
         if there is None or back is None:
             columns.append(torch.zeros(count, dtype=flat.dtype))
@@ -458,7 +459,7 @@ def _curvature_law(operation: Operation) -> Law:
 
     return law(
         statement,
-        needs=[*operation.needs, "family"],
+        needs=[*operation.needs, "trainable curvature"],
         tolerance="derivative",
         group="derivative",
         name=f"curvature_derivative_of_{operation.name}",

@@ -1,0 +1,267 @@
+# ruff: noqa: E501  -- a mutant is a line, however long: the list reads as a table
+"""Every mutant of hgeo's geometry is killed by the law kit.
+
+A mutant is one small change of the source: a wrong sign, a lost factor, swapped arguments, a series cut too early. Each
+is made in a copy of the package, and the laws that need the operations it touches are run against the copy. A mutant
+that no law notices is a hole in the kit.
+"""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import geoopt
+import pytest
+import torch
+
+import hgeo
+from hgeo.testing import Functions, check_manifold, laws
+
+_SOURCE = Path(hgeo.__file__).parent
+_NUMBERS = itertools.count()
+
+_STEREO, _SCALARS, _MODELS, _CONTRACT = (
+    f"math/_{part}.py" for part in ("stereographic", "scalars", "models", "contract")
+)
+_MANIFOLD, _FRAME, _CURVATURE, _PRODUCT, _LORENTZ = (
+    f"manifolds/_{part}.py" for part in ("stereographic", "frame", "curvature", "product", "lorentz")
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """``old`` becomes ``new`` in one file; ``touches`` names operations whose laws should notice."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    touches: tuple[str, ...]
+    at: tuple[float, ...] = (-1.0, 1.0)
+    dtype: torch.dtype = torch.float64
+    target: Callable[[ModuleType], Any] | None = None
+    laws: tuple[str, ...] = ()
+    dim: int = 3
+
+
+def _ball(package: ModuleType) -> Any:
+    return package.manifolds.PoincareBall(1.0)
+
+
+def _sphere(package: ModuleType) -> Any:
+    return package.manifolds.SphereProjection(1.0)
+
+
+MUTANTS = [
+    # --- curved trigonometry ---
+    Mutant("tangent series with a wrong recursion", _SCALARS, "/ (2 * n + 1))\n    return [float(value) for value in t]", "/ (2 * n + 2))\n    return [float(value) for value in t]", ("tan_k", "expmap0")),
+    Mutant("inverse tangent series without its alternating sign", _SCALARS, "_ARTAN = [(-1.0) ** n / (2 * n + 1)", "_ARTAN = [1.0 / (2 * n + 1)", ("artan_k", "logmap0")),
+    Mutant("inverse sine series with a wrong factor", _SCALARS, "Fraction((2 * n - 1) ** 2, (2 * n)", "Fraction((2 * n) ** 2, (2 * n)", ("arsin_k", "dist")),
+    Mutant("sine series with a wrong sign", _SCALARS, "_SIN = _running_product(_COUNT, lambda n: Fraction(-1,", "_SIN = _running_product(_COUNT, lambda n: Fraction(1,", ("sin_k",)),
+    Mutant("cosine series with sine's factorials", _SCALARS, "(2 * n - 1) * (2 * n)))", "(2 * n + 1) * (2 * n)))", ("cos_k",)),
+    Mutant("series cut after three terms", _SCALARS, "{torch.float32: 6, torch.float64: 11}", "{torch.float32: 3, torch.float64: 11}", ("tan_ratio", "expmap0", "logmap0"), dtype=torch.float32),
+    Mutant("series cut two terms too early in float64", _SCALARS, "{torch.float32: 6, torch.float64: 11}", "{torch.float32: 6, torch.float64: 7}", ("tan_ratio", "expmap0", "logmap0")),
+    Mutant("series used far outside its radius", _SCALARS, "_SERIES_RADIUS = 0.02", "_SERIES_RADIUS = 0.5", ("tan_k", "expmap0", "logmap0")),
+    Mutant("series never used", _SCALARS, "_SERIES_RADIUS = 0.02", "_SERIES_RADIUS = 1e-30", ("tan_k", "expmap0", "logmap0", "dist")),
+    Mutant("tangent for hyperbolic tangent", _SCALARS, "lambda s: torch.tanh(s) / s", "lambda s: torch.tan(s) / s", ("tan_k", "expmap0")),
+    Mutant("missing root of the curvature", _SCALARS, "lambda s: torch.atanh(s) / s", "lambda s: torch.atanh(s)", ("artan_k", "logmap0")),
+    Mutant("square root with an infinite derivative at 0", _SCALARS, "torch.where(zero, 0.0, torch.sqrt(torch.where(zero, 1.0, x)))", "torch.sqrt(x)", ("dist", "dist0", "norm")),
+    # --- the metric ---
+    Mutant("conformal factor with the wrong sign of k", _STEREO, "    return 1 + k * _dot(x, x, dim)", "    return 1 - k * _dot(x, x, dim)", ("lambda_x", "inner", "expmap")),
+    Mutant("conformal factor without its 2", _STEREO, "    return _reduced(2 / _flatness(x, k, dim), dim, keepdim)", "    return _reduced(1 / _flatness(x, k, dim), dim, keepdim)", ("lambda_x",)),
+    Mutant("inner product with λ for λ²", _STEREO, "(2 / _flatness(x, k, dim)) ** 2 * _dot(u, v, dim)", "(2 / _flatness(x, k, dim)) * _dot(u, v, dim)", ("inner",)),
+    Mutant("inner product that forgets v", _STEREO, "* _dot(u, v, dim), dim, keepdim)", "* _dot(u, u, dim), dim, keepdim)", ("inner",)),
+    Mutant("norm without the metric", _STEREO, "_reduced(2 / _flatness(x, k, dim) * safe_sqrt(_dot(u, u, dim))", "_reduced(2 * safe_sqrt(_dot(u, u, dim))", ("norm",)),
+    Mutant("Riemannian gradient divided by λ once", _STEREO, "grad * (_flatness(x, k, dim) / 2) ** 2", "grad * (_flatness(x, k, dim) / 2)", ("egrad2rgrad",)),
+    Mutant("keepdim ignored", _STEREO, "    return value if keepdim else value.squeeze(dim)", "    return value.squeeze(dim)", ("dist", "inner")),
+    Mutant("dim ignored in a sum", _STEREO, "    return (x * y).sum(dim=dim, keepdim=True)", "    return (x * y).sum(dim=-1, keepdim=True)", ("dist", "mobius_add")),
+    Mutant("mean for sum", _STEREO, "    return (x * y).sum(dim=dim, keepdim=True)", "    return (x * y).mean(dim=dim, keepdim=True)", ("dist", "mobius_add")),
+    # --- projection ---
+    Mutant("no projection", _STEREO, "    return torch.where(outside, x * factor, x)\n", "    return x\n", ("projx",)),
+    Mutant("projection of everything", _STEREO, "    return torch.where(outside, x * factor, x)\n", "    return x * factor\n", ("projx",)),
+    Mutant("projection to half of the ball", _STEREO, "factor = (1 - 1.5 * margin)", "factor = 0.5 * (1 - 1.5 * margin)", ("projx",)),
+    Mutant("projection that forgets the curvature", _STEREO, "    squared = -k * _dot(x, x, dim)\n    outside", "    squared = _dot(x, x, dim)\n    outside", ("projx",), at=(-4.0, -0.25)),
+    Mutant("geoopt's margin of 4e-3", _CONTRACT, "return 4.0 * torch.finfo(dtype).eps", "return 4e-3", ("expmap0", "logmap0"), target=_ball, dtype=torch.float32),
+    # --- Möbius addition and gyration ---
+    Mutant("addition with swapped arguments", _STEREO, "    numerator, denominator, *_ = _add_parts(x, y, k, dim)\n    return numerator / denominator", "    numerator, denominator, *_ = _add_parts(y, x, k, dim)\n    return numerator / denominator", ("mobius_add",)),
+    Mutant("the printed addition, which cancels", _STEREO, "    numerator, denominator, *_ = _add_parts(x, y, k, dim)\n    return numerator / denominator", "    xy, xx, yy = _dot(x, y, dim), _dot(x, x, dim), _dot(y, y, dim)\n    return ((1 - 2 * k * xy - k * yy) * x + (1 + k * xx) * y) / (1 - 2 * k * xy + k**2 * xx * yy)", ("mobius_add",)),
+    Mutant("addition with a wrong sign in its numerator", _STEREO, "    numerator = a * s - k * ss * x\n", "    numerator = a * s + k * ss * x\n", ("mobius_add",)),
+    Mutant("addition with a wrong sign in its denominator", _STEREO, "    hyperbolic = a * b - k * ss\n", "    hyperbolic = a * b + k * ss\n", ("mobius_add", "gyration")),
+    Mutant("addition that loses its digits far out on a sphere", _STEREO, "torch.where((a > 1) & _far_apart(xx, yy, ss), printed, numerator)", "numerator", ("mobius_add",), at=(1.0,)),
+    Mutant("subtraction that adds", _STEREO, "    return mobius_add(x, -y, k=k, dim=dim)", "    return mobius_add(x, y, k=k, dim=dim)", ("mobius_sub",)),
+    Mutant("subtraction of the other one", _STEREO, "    return mobius_add(x, -y, k=k, dim=dim)", "    return mobius_add(-x, y, k=k, dim=dim)", ("mobius_sub",)),
+    Mutant("coaddition with a wrong sign", _STEREO, "numerator = a * s + k * _dot(s, y - x, dim) * x", "numerator = a * s - k * _dot(s, y - x, dim) * x", ("mobius_coadd",), at=(-1.0,)),
+    Mutant("coaddition is addition", _STEREO, "    s = x + y\n    a, b = _flatness(x, k, dim), _flatness(y, k, dim)\n    # b x", "    return mobius_add(x, y, k=k, dim=dim)\n    s = x + y\n    a, b = _flatness(x, k, dim), _flatness(y, k, dim)\n    # b x", ("mobius_coadd",)),
+    Mutant("cosubtraction that coadds", _STEREO, "    return mobius_coadd(x, -y, k=k, dim=dim)", "    return mobius_coadd(x, y, k=k, dim=dim)", ("mobius_cosub",)),
+    Mutant("gyration the other way round", _STEREO, "u + 2 * k * (k * wedge(turned) - p * turned)", "u + 2 * k * (k * wedge(turned) + p * turned)", ("gyration", "transp")),
+    Mutant("gyration without its second-order term", _STEREO, "u + 2 * k * (k * wedge(turned) - p * turned)", "u - 2 * k * p * turned", ("gyration",)),
+    Mutant("gyration without its 2", _STEREO, "u + 2 * k * (k * wedge(turned)", "u + k * (k * wedge(turned)", ("gyration",)),
+    Mutant("gyration forgotten", _STEREO, "    return u + 2 * k * (k * wedge(turned) - p * turned) / denominator", "    return u", ("gyration", "transp")),
+    # --- scalar and matrix multiplication ---
+    Mutant("scalar multiplication in the ball, not in the tangent space", _STEREO, "    return expmap0(r * logmap0(x, k=k, dim=dim), k=k, dim=dim)", "    return r * x", ("mobius_scalar_mul",)),
+    Mutant("scalar multiplication by |r|", _STEREO, "    return expmap0(r * logmap0(x, k=k, dim=dim), k=k, dim=dim)", "    return expmap0(r.abs() * logmap0(x, k=k, dim=dim), k=k, dim=dim)", ("mobius_scalar_mul",)),
+    Mutant("transposed matrix", _STEREO, "(m @ tangent.unsqueeze(-1)).squeeze(-1)", "(m.mT @ tangent.unsqueeze(-1)).squeeze(-1)", ("mobius_matvec",)),
+    Mutant("matrix acts on the point", _STEREO, "    tangent = logmap0(x, k=k, dim=dim).movedim(dim, -1)\n", "    tangent = x.movedim(dim, -1)\n", ("mobius_matvec",)),
+    Mutant("pointwise product squared", _STEREO, "    return expmap0(w * logmap0(x, k=k, dim=dim), k=k, dim=dim)", "    return expmap0(w * w * logmap0(x, k=k, dim=dim), k=k, dim=dim)", ("mobius_pointwise_mul",)),
+    Mutant("function applied to the point", _STEREO, "expmap0(fn(logmap0(x, k=k, dim=dim), *args, **kwargs)", "expmap0(fn(x, *args, **kwargs)", ("mobius_fn_apply",)),
+    # --- exponential, logarithm, geodesics, transport ---
+    Mutant("exp0 with the inverse tangent", _STEREO, "    return u * tan_ratio(k * _dot(u, u, dim))", "    return u * artan_ratio(k * _dot(u, u, dim))", ("expmap0",)),
+    Mutant("exp0 with half of the length", _STEREO, "    return u * tan_ratio(k * _dot(u, u, dim))", "    return u * tan_ratio(k * _dot(u, u, dim) / 4)", ("expmap0",)),
+    Mutant("exp without λ", _STEREO, "expmap0(u / _flatness(x, k, dim), k=k, dim=dim)", "expmap0(u, k=k, dim=dim)", ("expmap",)),
+    Mutant("exp with λ for λ/2", _STEREO, "expmap0(u / _flatness(x, k, dim), k=k, dim=dim)", "expmap0(2 * u / _flatness(x, k, dim), k=k, dim=dim)", ("expmap",)),
+    Mutant("log without 2/λ", _STEREO, "    return a * ratio * numerator * torch.rsqrt(ab * denominator)", "    return ratio * numerator * torch.rsqrt(ab * denominator)", ("logmap",)),
+    Mutant("log with λ_y for λ_x", _STEREO, "    return a * ratio * numerator * torch.rsqrt(ab * denominator)", "    return b * ratio * numerator * torch.rsqrt(ab * denominator)", ("logmap",)),
+    Mutant("arcsine near antipodes", _STEREO, "    wide = z > 0.25\n", "    wide = z > 0.999999\n", ("dist", "logmap"), at=(1.0,)),
+    Mutant("geodesic from y to x", _STEREO, "expmap(x, t * logmap(x, y, k=k, dim=dim)", "expmap(y, t * logmap(y, x, k=k, dim=dim)", ("geodesic",)),
+    Mutant("straight line for geodesic", _STEREO, "    return expmap(x, t * logmap(x, y, k=k, dim=dim), k=k, dim=dim)", "    return x + t * (y - x)", ("geodesic",)),
+    Mutant("unit geodesic of double speed", _STEREO, "    half = t / 2\n", "    half = t\n", ("geodesic_unit",)),
+    Mutant("unit geodesic that reads the length of u", _STEREO, "    direction = u * torch.rsqrt(torch.where(squared == 0, 1.0, squared))\n", "    direction = u\n", ("geodesic_unit",)),
+    Mutant("transport without the ratio of λ", _STEREO, " * (_flatness(y, k, dim) / _flatness(x, k, dim))", "", ("transp",)),
+    Mutant("transport with the ratio upside down", _STEREO, "(_flatness(y, k, dim) / _flatness(x, k, dim))", "(_flatness(x, k, dim) / _flatness(y, k, dim))", ("transp",)),
+    Mutant("transport with swapped ends", _STEREO, "gyration(y, -x, v, k=k, dim=dim)", "gyration(x, -y, v, k=k, dim=dim)", ("transp",)),
+    Mutant("transport from the origin upside down", _STEREO, "    return v * _flatness(y, k, dim)", "    return v / _flatness(y, k, dim)", ("transp0",)),
+    Mutant("transport to the origin that does nothing", _STEREO, "    return v / _flatness(x, k, dim)", "    return v", ("transp0back",)),
+    # --- distances and planes ---
+    Mutant("distance without its 2", _STEREO, "    return _reduced(2 * safe_sqrt(squared) * torch.rsqrt(ab) * ratio", "    return _reduced(safe_sqrt(squared) * torch.rsqrt(ab) * ratio", ("dist",)),
+    Mutant("distance by dot products", _STEREO, "    squared = _dot(difference, difference, dim)\n", "    squared = (xx + yy - 2 * _dot(x, y, dim)).clamp(min=0.0)\n", ("dist",)),
+    Mutant("distance by artanh of the difference", _STEREO, "    squared, ab, ratio = _separation(x, y, k, dim)\n    return _reduced(2 * safe_sqrt(squared) * torch.rsqrt(ab) * ratio, dim, keepdim)", "    return dist0(mobius_add(-x, y, k=k, dim=dim), k=k, dim=dim, keepdim=keepdim)", ("dist",), at=(-1.0,)),
+    Mutant("distance with one λ", _STEREO, "    ab = a * b\n    complement", "    ab = a\n    complement", ("dist",)),
+    Mutant("squared distance that is not squared", _STEREO, "4 * squared / ab * ratio * ratio", "4 * squared / ab * ratio", ("dist2",)),
+    Mutant("squared distance through the root, with no Hessian", _STEREO, "    return _reduced(4 * squared / ab * ratio * ratio, dim, keepdim)", "    return _reduced((2 * safe_sqrt(squared) * torch.rsqrt(ab) * ratio) ** 2, dim, keepdim)", ("dist2",)),
+    Mutant("distance to the origin of half the size", _STEREO, "    return _reduced(2 * safe_sqrt(squared) * artan_ratio(k * squared)", "    return _reduced(safe_sqrt(squared) * artan_ratio(k * squared)", ("dist0",)),
+    Mutant("plane distance without its 2", _STEREO, "sine = 2 * _dot(numerator, a, dim)", "sine = _dot(numerator, a, dim)", ("dist2plane",)),
+    Mutant("plane distance of a normal that is not normalised", _STEREO, "/ (flat_p * flat_x * length)", "/ (flat_p * flat_x)", ("dist2plane",)),
+    Mutant("plane distance always signed", _STEREO, "    if not signed:\n        distance = distance.abs()\n", "", ("dist2plane",)),
+    Mutant("plane distance scaled twice", _STEREO, "distance * safe_sqrt(squared)", "distance * squared", ("dist2plane",)),
+    Mutant("plane distance with swapped point and plane", _STEREO, "_add_parts(-p, x, k, dim)", "_add_parts(-x, p, k, dim)", ("dist2plane",)),
+    Mutant("antipode of a ball", _STEREO, "    return -x / torch.where(squared > 0, squared, 1.0)", "    return -x", ("antipode",), at=(1.0,)),
+    # --- midpoints ---
+    Mutant("midpoint as the mean of coordinates", _STEREO, "    middle = _midpoint(xs, w, k, dim, total, lambda value: value)\n", "    middle = total(w * xs) / total(w)\n", ("weighted_midpoint",)),
+    Mutant("midpoint that forgets the weights in its height", _STEREO, "total(w * (lam - 1))", "total(lam - 1)", ("weighted_midpoint",)),
+    Mutant("midpoint with λ for λ − 1", _STEREO, "total(w * (lam - 1))", "total(w * lam)", ("weighted_midpoint",)),
+    Mutant("midpoint that cancels near the boundary", _STEREO, "    steep = 2 * length2 < height * height\n", "    steep = length2 < -1\n", ("weighted_midpoint",), dtype=torch.float32, at=(-1.0,)),
+    Mutant("linear combination that does not scale", _STEREO, "    if lincomb:\n        middle", "    if False:\n        middle", ("weighted_midpoint",)),
+    Mutant("segments summed into the wrong row", _STEREO, ".index_add(0, index, value)", ".index_add(0, index.roll(1), value)", ("segment_midpoint",)),
+    Mutant("centroid without its floor and weight", _STEREO, "    return _lowered(spatial, height, torch.maximum(length2, floor), k, dim)", "    return _lowered(spatial, height, floor, k, dim)", ("centroid",)),
+    # --- models ---
+    Mutant("hyperboloid of another radius", _MODELS, "    time = (1 + c * squared) * lam / (2 * _root(c))", "    time = (1 + c * squared) * lam / 2", ("ball_to_lorentz",), at=(-4.0,)),
+    Mutant("hyperboloid point that is not on it", _MODELS, "    return torch.cat([time, lam * x], dim=-1)", "    return torch.cat([time, x], dim=-1)", ("ball_to_lorentz",), at=(-1.0,)),
+    Mutant("ball from hyperboloid without the root", _MODELS, "x[..., 1:] / (1 + _root(c) * x[..., :1])", "x[..., 1:] / (1 + x[..., :1])", ("lorentz_to_ball",), at=(-4.0,)),
+    Mutant("Klein without its 2", _MODELS, "    return 2 * x / (1 + c * _squared(x))", "    return x / (1 + c * _squared(x))", ("ball_to_klein",), at=(-1.0,)),
+    Mutant("ball from Klein with the wrong sign", _MODELS, "torch.sqrt(1 - c * _squared(x))", "torch.sqrt(1 + c * _squared(x))", ("klein_to_ball",), at=(-1.0,)),
+    Mutant("sphere upside down", _MODELS, "    pole = (1 - k * squared) * lam / (2 * _root(k))", "    pole = -(1 - k * squared) * lam / (2 * _root(k))", ("stereo_to_sphere",), at=(1.0,)),
+    Mutant("projection from the other pole", _MODELS, "1 + pole)\n    return rest / height", "1 - pole)\n    return rest / height", ("sphere_to_stereo",), at=(1.0,)),
+    Mutant("hyperboloid distance without its 2", _MODELS, "    return 2 * half if keepdim else (2 * half).squeeze(-1)", "    return half if keepdim else half.squeeze(-1)", ("lorentz_dist",), at=(-1.0,)),
+    Mutant("sphere distance as the chord", _MODELS, "2 / _root(k) * torch.atan2(chord, torch.where(nowhere, 1.0, cochord))", "chord", ("sphere_dist",), at=(1.0,)),
+    Mutant("hyperboloid exp0 without the curvature", _MODELS, "    z = -c * _squared(v)\n", "    z = -_squared(v)\n", ("lorentz_expmap0",), at=(-4.0,)),
+    # --- precision ---
+    Mutant("half precision computed in half precision", _CONTRACT, "    inner = torch.float32 if half else dtype\n".replace("    inner", "        inner"), "        inner = dtype\n        half = False\n", ("dist",), laws=("half_precision_of_*",)),
+    # --- manifolds ---
+    Mutant("a curvature that is stale", _MANIFOLD, '        return -self._magnitude\n', '        if not hasattr(self, "_seen"):\n            self._seen = -self._magnitude.detach()\n        return self._seen\n', (), target=_ball, laws=("curvature_*", "zero_curvature_trains")),
+    Mutant("a curvature behind a clamp", _CURVATURE, "        passes = (stored > ctx.minimum) | (grad < 0)\n", "        passes = stored > ctx.minimum\n", (), target=_ball, laws=("curvature_*", "zero_curvature_trains")),
+    Mutant("a curvature that runs away behind its bound", _CURVATURE, "        passes = (stored > ctx.minimum) | (grad < 0)\n", "        passes = torch.ones_like(stored, dtype=torch.bool)\n", (), target=_ball, laws=("curvature_stays_legal",)),
+    Mutant("a curvature that may turn negative", _CURVATURE, "        return stored.clamp(min=minimum)\n", "        return stored.clone()\n", (), target=_ball, laws=("curvature_*",)),
+    Mutant("a curvature stored as its exponential", _CURVATURE, "    return nn.Parameter(tensor, requires_grad=learnable)", "    return nn.Parameter(tensor.exp().sub(1).log1p(), requires_grad=learnable)", (), target=_ball, laws=("curvature_survives_construction",), dtype=torch.float32),
+    Mutant("exp of a manifold that does not project", _MANIFOLD, "        return hm.project(x, k=self.k, dim=dim) if project else x\n", "        return x\n", ("expmap0", "projx"), target=_ball, laws=("frame", "maps", "results_are_points"), dtype=torch.float32),
+    Mutant("retraction that does nothing", _MANIFOLD, "        return hm.project(x + u, k=self.k, dim=dim)", "        return hm.project(x, k=self.k, dim=dim)", ("retr",), target=_ball),
+    Mutant("retraction that goes twice as far", _MANIFOLD, "        return hm.project(x + u, k=self.k, dim=dim)", "        return hm.project(x + 2 * u, k=self.k, dim=dim)", ("retr",), target=_ball),
+    Mutant("a manifold's transport with swapped points", _MANIFOLD, "hm.parallel_transport(x, y, v, k=self.k, dim=dim)", "hm.parallel_transport(y, x, v, k=self.k, dim=dim)", ("transp",), target=_ball),
+    Mutant("a manifold's dist2 is dist", _MANIFOLD, "hm.sqdist(x, y, k=self.k", "hm.dist(x, y, k=self.k", ("dist2",), target=_sphere),
+    Mutant("a sphere with the curvature of a ball", _MANIFOLD, "    @property\n    def k(self) -> Tensor:\n        return self._magnitude\n", "    @property\n    def k(self) -> Tensor:\n        return -self._magnitude\n", (), target=_sphere, laws=("curvature",)),
+    # --- frames, products, the hyperboloid ---
+    Mutant("frame of the ball without its scale", _FRAME, "    def scale(self, manifold: Any) -> float:\n        return 2.0\n", "    def scale(self, manifold: Any) -> float:\n        return 1.0\n", (), target=_ball, laws=("frame",)),
+    Mutant("frame distance halved", _FRAME, "        return hm.dist(x, y, k=manifold.k)\n", "        return hm.dist(x, y, k=manifold.k) / 2\n", (), target=_ball, laws=("frame",)),
+    Mutant("frame of the hyperboloid with another curvature", _FRAME, "hm.lorentz_expmap0(torch.where(outside, v * factor, v), c=c)", "hm.lorentz_expmap0(torch.where(outside, v * factor, v), c=1 / c)", (), target=lambda package: package.manifolds.Lorentz(2.0), laws=("frame",)),
+    Mutant("frame of a scaled space that forgets the scale", _FRAME, "exp0(manifold.base, v / manifold.scale.to(v.dtype))", "exp0(manifold.base, v)", (), target=lambda package: geoopt.Scaled(geoopt.Sphere(), 2.0), laws=("frame",), dim=2),
+    Mutant("product of coordinates that does not balance its factors", _FRAME, "exp0(m, piece * (whole / frame_scale(m)))", "exp0(m, piece)", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), laws=("frame",), dim=4),
+    Mutant("product distance as a sum", _FRAME, "        return hm.safe_sqrt(torch.stack(squares, dim=-1).sum(-1))", "        return torch.stack(squares, dim=-1).sum(-1)", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), laws=("frame",), dim=4),
+    Mutant("hyperboloid transport with the wrong sign", _LORENTZ, "        return v + self._curvature(x) * self._form(y, v)", "        return v - self._curvature(x) * self._form(y, v)", ("transp",), target=lambda package: package.manifolds.Lorentz(1.0), laws=("transport",)),
+    Mutant("hyperboloid gradient without the sign of time", _LORENTZ, "torch.cat([-u[..., :1], u[..., 1:]], dim=-1)", "u", ("egrad2rgrad",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid logarithm without its division", _LORENTZ, "        return direction / hm.sin_ratio(-c * distance * distance)", "        return direction", ("logmap",), target=lambda package: package.manifolds.Lorentz(1.0)),
+]  # fmt: skip
+
+
+def _package(mutant: Mutant, folder: Path) -> ModuleType:
+    """The mutated copy of hgeo.math and hgeo.manifolds, under a name of its own."""
+    name = f"hgeo_mutant_{next(_NUMBERS)}"
+    home = folder / name
+    for room in ("math", "manifolds"):
+        shutil.copytree(_SOURCE / room, home / room, ignore=shutil.ignore_patterns("__pycache__"))
+    (home / "__init__.py").write_text("")
+    path = home / mutant.file
+    text = path.read_text()
+    assert text.count(mutant.old) == 1, f"{mutant.name}: the text to change occurs {text.count(mutant.old)} times"
+    path.write_text(text.replace(mutant.old, mutant.new))
+    for file in home.rglob("*.py"):
+        text = file.read_text()
+        file.write_text(text.replace("hgeo.math", f"{name}.math").replace("hgeo.manifolds", f"{name}.manifolds"))
+    sys.path.insert(0, str(folder))
+    try:
+        package = importlib.import_module(name)
+        importlib.import_module(f"{name}.math")
+        importlib.import_module(f"{name}.manifolds")
+    finally:
+        sys.path.remove(str(folder))
+    return package
+
+
+def _chosen(mutant: Mutant) -> list[laws.Law]:
+    """The laws that should notice: those that need a touched operation, cheap ones first."""
+    slow = ("derivative", "limit", "compile", "half", "oracle", "interface", "smooth")
+    found = {entry.name: entry for entry in (laws.select(list(mutant.laws)) if mutant.laws else [])}
+    for entry in laws.REGISTER.values():
+        if set(entry.needs) & set(mutant.touches) and entry.group not in ("compile", "half"):
+            found[entry.name] = entry
+    return sorted(found.values(), key=lambda entry: slow.index(entry.group) if entry.group in slow else -1)
+
+
+def _killers(mutant: Mutant, package: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    if mutant.target is None:
+        targets = [Functions(package.math, k=k) for k in mutant.at]
+    else:
+        targets = [mutant.target(package)]
+        for name in ("exp0", "log0", "dist", "frame_scale", "ambient_dim", "frame_of"):
+            monkeypatch.setattr(hgeo.manifolds, name, getattr(package.manifolds, name))
+    for entry in _chosen(mutant):
+        for target in targets:
+            report = check_manifold(
+                target, dim=mutant.dim, laws=entry, dtype=mutant.dtype, max_examples=40, shrink=False, name=mutant.name
+            )
+            if report.failures:
+                yield entry.name
+                break
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("mutants")
+
+
+@pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+def test_every_mutant_is_killed(mutant: Mutant, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = _package(mutant, folder)
+    killer = next(_killers(mutant, package, monkeypatch), None)
+    assert killer is not None, f"no law noticed: {mutant.name}; tried {[entry.name for entry in _chosen(mutant)]}"
+
+
+def test_the_unchanged_copy_survives(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What kills mutants must not kill the original: the same laws on an unmutated copy."""
+    harmless = Mutant("none", _STEREO, "    half = t / 2\n", "    half = t / 2\n", ("dist", "mobius_add", "transp"))
+    assert list(_killers(harmless, _package(harmless, folder), monkeypatch)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", [entry for entry in MUTANTS if entry.target is None], ids=lambda mutant: mutant.name)
+def test_every_mutant_of_the_maths_breaks_more_than_one_law(
+    mutant: Mutant, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    killers = list(_killers(mutant, _package(mutant, folder), monkeypatch))
+    assert len(killers) >= 2, f"{mutant.name} breaks only {killers}"

@@ -1,0 +1,210 @@
+"""check_manifold, its report, the pytest base class and the command ``hgeo check``."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import geoopt
+import pytest
+import torch
+
+import hgeo
+from hgeo.cli import main
+from hgeo.testing import Functions, check_manifold, laws, load
+
+pytest_plugins = ["pytester"]
+
+
+class Stretched(geoopt.Euclidean):
+    """A plane whose distance forgets half of one coordinate: a metric, but not that of its exponential map."""
+
+    def __init__(self) -> None:
+        super().__init__(ndim=1)
+
+    def dist(self, x: torch.Tensor, y: torch.Tensor, *, keepdim: bool = False) -> torch.Tensor:
+        weight = torch.ones(x.shape[-1], dtype=x.dtype)
+        weight[0] = 0.5
+        return ((x - y) * weight).norm(dim=-1, keepdim=keepdim)
+
+
+def test_a_wrong_manifold_is_found_out_and_the_counterexample_is_small() -> None:
+    report = check_manifold(Stretched(), dim=2, laws=["metric", "maps"])
+    assert not report.passed
+    assert report["triangle_inequality"].verdict == "pass"
+    failure = report["exponential_travels_the_length"]
+    assert failure.verdict == "FAIL"
+    assert len(failure.counterexample) < 220, failure.counterexample
+
+
+def test_what_a_manifold_lacks_is_not_applicable_and_never_passed() -> None:
+    report = check_manifold(geoopt.Euclidean(ndim=1), laws=["gyro", "metric"])
+    assert report["gyroassociativity"].verdict == "not applicable"
+    assert "mobius_add" in report["gyroassociativity"].note
+    assert report.passed
+    only = check_manifold(geoopt.Euclidean(ndim=1), laws="gyro")
+    assert not only.passed, "nothing applicable is not a pass"
+
+
+def test_what_a_manifold_raises_is_a_verdict() -> None:
+    class Broken(geoopt.Euclidean):
+        def dist(self, x: torch.Tensor, y: torch.Tensor, *, keepdim: bool = False) -> torch.Tensor:
+            raise RuntimeError("no distance today")
+
+    report = check_manifold(Broken(ndim=1), laws="distance_is_symmetric")
+    assert report["distance_is_symmetric"].note == "raised RuntimeError: no distance today"
+
+
+@pytest.mark.parametrize(
+    "manifold", [geoopt.Stiefel(), geoopt.SymmetricPositiveDefinite(), geoopt.BirkhoffPolytope(), geoopt.SphereExact()]
+)
+def test_any_geoopt_manifold_can_be_checked(manifold: geoopt.Manifold) -> None:
+    report = check_manifold(manifold, dim=4, laws=["metric", "projection"], max_examples=10)
+    verdicts = {result.verdict for result in report.results}
+    assert verdicts <= {"pass", "FAIL", "not applicable", "no example"}
+    assert "not applicable" in verdicts
+
+
+def test_the_manifold_under_test_is_not_changed() -> None:
+    ball = hgeo.PoincareBall(0.5, learnable=True)
+    before = {name: value.clone() for name, value in ball.state_dict().items()}
+    check_manifold(ball, laws=["curvature", "metric"], dtype=torch.float64, max_examples=5)
+    assert ball.stored_c.dtype == torch.float32
+    assert all(torch.equal(value, before[name]) for name, value in ball.state_dict().items())
+
+
+def test_equal_seeds_draw_equal_examples() -> None:
+    one, two = (check_manifold(hgeo.PoincareBall(), laws="triangle_inequality", seed=3) for _ in range(2))
+    other = check_manifold(hgeo.PoincareBall(), laws="oracle_dist", seed=4)
+    assert one["triangle_inequality"].error == two["triangle_inequality"].error
+    assert (
+        other["oracle_dist"].error
+        != check_manifold(hgeo.PoincareBall(), laws="oracle_dist", seed=5)["oracle_dist"].error
+    )
+
+
+def test_a_law_can_be_asked_about_one_example() -> None:
+    law = laws.triangle_inequality
+    assert law.error(hgeo.PoincareBall(), x=[0.1, 0.0], y=[0.0, 0.2], z=[0.3, 0.3]) <= law.tolerance(torch.float32)
+    with pytest.raises(TypeError, match="also needs z"):
+        law.error(hgeo.PoincareBall(), x=[0.1], y=[0.2])
+    with pytest.raises(TypeError, match="not applicable"):
+        laws.gyroassociativity.error(geoopt.Euclidean(ndim=1), x=[0.1], y=[0.2], z=[0.3])
+
+
+def test_every_law_says_what_it_means() -> None:
+    assert len(laws.REGISTER) > 150
+    for entry in laws.REGISTER.values():
+        assert entry.statement
+        assert entry.needs
+        assert entry.group in laws.GROUPS
+        for dtype in (torch.float64, torch.float32):
+            assert entry.tolerance(dtype) >= 0
+
+
+def test_every_operation_is_under_an_algebraic_and_an_oracle_law() -> None:
+    algebra = [entry for entry in laws.REGISTER.values() if entry.group in laws.GROUPS[:14]]
+    for entry in laws.select("oracle"):
+        (operation, *_) = entry.needs
+        assert any(operation in other.needs for other in algebra), f"{operation} is only under the oracle"
+
+
+def test_laws_are_selected_by_name_group_and_pattern() -> None:
+    assert [entry.name for entry in laws.select("triangle_inequality")] == ["triangle_inequality"]
+    assert all(entry.group == "gyro" for entry in laws.select("gyro"))
+    assert len(laws.select("oracle_*")) == len(laws.select("oracle"))
+    with pytest.raises(ValueError, match="no law matches 'gyros'"):
+        laws.select("gyros")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [({"dim": 0}, "at least 1"), ({"max_examples": 0}, "at least 1"), ({"dtype": torch.int64}, "floating-point")],
+)
+def test_bad_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        check_manifold(hgeo.PoincareBall(), **arguments)
+
+
+def test_targets_are_read() -> None:
+    assert isinstance(load("geoopt:PoincareBall")[0], geoopt.PoincareBall)
+    assert float(load("geoopt:Lorentz(k=2.0)")[0].k) == 2.0
+    manifold, dim, text = load("ball:16,c=0.5")
+    assert (type(manifold), dim, text) == (hgeo.PoincareBall, 16, "hgeo.space('ball:16,c=0.5')[0]")
+    functions, _, text = load("hgeo.math", k=-0.5)
+    assert isinstance(functions, Functions)
+    assert text == "Functions(hgeo.math, k=-0.5)"
+    with pytest.raises(ValueError, match="no module 'nowhere'"):
+        load("nowhere:at_all")
+    with pytest.raises(ValueError, match="has no 'PoincareBal'"):
+        load("geoopt:PoincareBal")
+
+
+def test_the_command_prints_a_table_and_its_exit_code_is_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "ball:3", "--laws", "metric", "--examples", "10", "--dtype", "float32"]) == 0
+    assert "triangle_inequality" in capsys.readouterr().out
+    assert main(["check", "geoopt:PoincareBall", "--laws", "logarithm_at_origin_inverts", "--dtype", "float32"]) == 1
+    printed = capsys.readouterr().out
+    assert "FAIL" in printed
+    assert "laws.logarithm_at_origin_inverts.error(geoopt.PoincareBall()" in printed
+
+
+def test_the_command_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "geoopt:Lorentz", "--laws", "metric", "--examples", "5", "--json", "--dtype", "float64"]) in (
+        0,
+        1,
+    )
+    (report,) = json.loads(capsys.readouterr().out)
+    assert {entry["verdict"] for entry in report["laws"]} <= {"pass", "FAIL", "not applicable", "no example"}
+
+
+def test_the_command_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["check", "--help"])
+    assert "mypkg.mod:factory" in capsys.readouterr().out
+    assert main(["check"]) == 2
+    assert main(["check", "ball:3", "--laws", "nonsense"]) == 2
+    assert main(["check", "ball:3", "--dim", "4"]) == 2
+    assert main(["check", "--list"]) == 0
+    assert "d(x, z) ≤ d(x, y) + d(y, z)" in capsys.readouterr().out
+
+
+def test_a_users_manifold_inherits_the_laws(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import geoopt, torch
+        from hgeo.testing import ManifoldLaws
+
+        class TestMine(ManifoldLaws):
+            manifold = geoopt.Euclidean(ndim=1)
+            laws = ["metric", "gyro"]
+            max_examples = 10
+
+        class Twice(geoopt.Euclidean):
+            def expmap(self, x, u):
+                return x + 2 * u
+
+        class TestWrong(ManifoldLaws):
+            manifold = Twice(ndim=1)
+            laws = "exponential_travels_the_length"
+            dtypes = (torch.float64,)
+        """
+    )
+    result = pytester.runpytest_subprocess("-q", "-p", "no:cacheprovider")
+    outcomes = result.parseoutcomes()
+    assert outcomes["failed"] == 1
+    assert outcomes["passed"] > 10
+    assert outcomes["skipped"] > 10
+    result.stdout.fnmatch_lines(["*laws.exponential_travels_the_length.error(*"])
+
+
+def test_a_test_class_without_a_manifold_says_so(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        from hgeo.testing import ManifoldLaws
+
+        class TestNothing(ManifoldLaws):
+            laws = "triangle_inequality"
+        """
+    )
+    pytester.runpytest_subprocess("-q").stdout.fnmatch_lines(["*set the class attribute manifold = YourManifold()*"])

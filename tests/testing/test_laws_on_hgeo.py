@@ -1,0 +1,114 @@
+"""hgeo's own manifolds obey every law, 100 examples each, in float32 and float64."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import geoopt
+import pytest
+import torch
+
+import hgeo
+import hgeo.math
+from hgeo.testing import Functions, ManifoldLaws, check_manifold, laws
+
+ALGEBRA = ["metric", "maps", "geodesics", "transport", "projection", "gyro", "scalar", "matrix", "midpoint", "plane"]
+COMPILED = "compile"
+EVERYTHING = [group for group in laws.GROUPS if group != COMPILED]  # what is compiled is asked once, below
+DERIVATIVES = ["derivative", "limit"]  # sixty digits of a derivative take time: 100 examples on the ball, 30 elsewhere
+VALUES = [group for group in EVERYTHING if group not in DERIVATIVES]
+
+
+class TestPoincareBall(ManifoldLaws):
+    manifold = hgeo.PoincareBall(1.0)
+    laws: ClassVar[list[str]] = EVERYTHING
+
+
+class TestSphereProjection(ManifoldLaws):
+    manifold = hgeo.SphereProjection(1.0)
+    laws: ClassVar[list[str]] = VALUES
+
+
+class TestSphereProjectionDerivatives(TestSphereProjection):
+    laws: ClassVar[list[str]] = DERIVATIVES
+    max_examples = 30
+
+
+class TestFlatSpace(ManifoldLaws):
+    manifold = hgeo.Stereographic(0.0)
+    laws: ClassVar[list[str]] = VALUES
+
+
+class TestFlatSpaceDerivatives(TestFlatSpace):
+    laws: ClassVar[list[str]] = DERIVATIVES
+    max_examples = 30
+
+
+class TestOneGraph(ManifoldLaws):
+    manifold = hgeo.PoincareBall(0.7)
+    laws: ClassVar[list[str]] = [COMPILED]
+    dtypes = (torch.float32,)
+
+
+class TestHyperboloid(ManifoldLaws):
+    manifold = hgeo.manifolds.Lorentz(0.5)
+
+
+def _obeys(manifold: object, chosen: list[str], dtype: torch.dtype, dim: int = 3, examples: int = 100) -> None:
+    report = check_manifold(manifold, dim=dim, laws=chosen, dtype=dtype, max_examples=examples)
+    assert report.passed, str(report)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("k", [-1.0, 0.0, 1.0])
+def test_pure_functions_obey_the_laws_for_a_number_as_curvature(k: float, dtype: torch.dtype) -> None:
+    _obeys(Functions(hgeo.math, k=k), [*ALGEBRA, "models", "oracle"], dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("c", [0.0, 1e-12, 1e-8, 1e-4, 100.0, 1e4])
+def test_balls_of_every_curvature_obey_the_laws(c: float, dtype: torch.dtype) -> None:
+    _obeys(hgeo.PoincareBall(c), [*ALGEBRA, "models", "frame", "curvature"], dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("k", [1e-12, 1e-4, 1e4])
+def test_spheres_of_every_curvature_obey_the_laws(k: float, dtype: torch.dtype) -> None:
+    _obeys(hgeo.Stereographic(k), [*ALGEBRA, "models", "frame"], dtype)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 17, 64])
+def test_every_dimension_obeys_the_laws(dim: int) -> None:
+    for dtype in (torch.float64, torch.float32):
+        _obeys(hgeo.PoincareBall(1.0), ALGEBRA, dtype, dim=dim, examples=100 if dim < 64 else 40)
+
+
+def test_five_hundred_dimensions_obey_the_laws() -> None:
+    _obeys(hgeo.PoincareBall(1.0), ["metric", "maps", "transport", "gyro"], torch.float32, dim=512, examples=20)
+
+
+FRAMES = [
+    (geoopt.Sphere(), 3),
+    (geoopt.Lorentz(k=2.0), 3),
+    (geoopt.Euclidean(ndim=1), 3),
+    (geoopt.PoincareBall(c=0.5), 3),
+    (geoopt.Scaled(geoopt.Sphere(), 2.0), 2),
+    (geoopt.Scaled(geoopt.PoincareBall(), 0.5), 2),
+    (hgeo.Product((hgeo.PoincareBall(0.5), 2), (geoopt.Sphere(), 2), (geoopt.Euclidean(ndim=1), 1)), 5),
+    (hgeo.Product((hgeo.PoincareBall(2.0), 2), (hgeo.PoincareBall(0.0), 2)), 4),
+]
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("manifold", "dim"), FRAMES, ids=[f"{type(m).__name__}-{i}" for i, (m, _) in enumerate(FRAMES)]
+)
+def test_origin_frames_of_every_kind_of_space(manifold: object, dim: int, dtype: torch.dtype) -> None:
+    _obeys(manifold, ["frame"], dtype, dim=dim)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("manifold", [hgeo.PoincareBall(1.0), hgeo.SphereProjection(1.0), hgeo.Stereographic(0.0)])
+def test_ten_thousand_examples_a_law(manifold: object, dtype: torch.dtype) -> None:
+    _obeys(manifold, EVERYTHING, dtype, examples=10_000)
