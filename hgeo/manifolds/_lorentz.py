@@ -10,6 +10,7 @@ from torch import Tensor
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._curvature import bounded_below, curvature_parameter
+from hgeo.math._models import space_part, time_part
 
 __all__ = ["Lorentz", "lorentz_curvature"]
 
@@ -75,7 +76,7 @@ class Lorentz(geoopt.Lorentz):
     @staticmethod
     def _form(u: Tensor, v: Tensor, keepdim: bool = True) -> Tensor:
         product = u * v
-        result = product[..., 1:].sum(-1, keepdim=True) - product[..., :1]
+        result = space_part(product).sum(-1, keepdim=True) - time_part(product)
         return result if keepdim else result.squeeze(-1)
 
     def _check_point_on_manifold(
@@ -83,21 +84,21 @@ class Lorentz(geoopt.Lorentz):
     ) -> tuple[bool, str | None]:
         # The equation is relative to x₀²: that is the scale at which the numbers of a far point are rounded.
         defect = (self._form(x, x) + 1 / self._curvature(x)).abs()
-        if bool((defect <= atol + rtol * (1 + x[..., :1] ** 2)).all()):
+        if bool((defect <= atol + rtol * (1 + time_part(x) ** 2)).all()):
             return True, None
         return False, "a point does not satisfy -x₀² + |x'|² = -1/c; manifold.projx puts it there"
 
     def _check_vector_on_tangent(
         self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5, dim: int = -1
     ) -> tuple[bool, str | None]:
-        scale = 1 + x[..., :1].abs() * u.abs().amax(-1, keepdim=True)
+        scale = 1 + time_part(x).abs() * u.abs().amax(-1, keepdim=True)
         if bool((self._form(x, u).abs() <= atol + rtol * scale).all()):
             return True, None
         return False, "a vector is not Minkowski-orthogonal to its point; manifold.proju makes it so"
 
     def projx(self, x: Tensor, *, dim: int = -1) -> Tensor:
         """The point with the same spatial part."""
-        spatial = x[..., 1:]
+        spatial = space_part(x)
         time = torch.sqrt(1 / self._curvature(x) + (spatial * spatial).sum(-1, keepdim=True))
         return torch.cat([time, spatial], dim=-1)
 
@@ -105,7 +106,7 @@ class Lorentz(geoopt.Lorentz):
         return v + self._curvature(x) * self._form(x, v) * x
 
     def egrad2rgrad(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
-        return self.proju(x, torch.cat([-u[..., :1], u[..., 1:]], dim=-1))
+        return self.proju(x, torch.cat([-time_part(u), space_part(u)], dim=-1))
 
     def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False, dim: int = -1) -> Tensor:
         return self._form(u, u if v is None else v, keepdim)
@@ -130,11 +131,11 @@ class Lorentz(geoopt.Lorentz):
 
     def expmap0(self, u: Tensor, *, project: bool = True, dim: int = -1) -> Tensor:
         """Exponential map at the origin of a tangent vector in ambient numbers (its first one is 0)."""
-        return hm.lorentz_expmap0(u[..., 1:], c=self.c)
+        return hm.lorentz_expmap0(space_part(u), c=self.c)
 
     def logmap0(self, x: Tensor, *, dim: int = -1) -> Tensor:
         tangent = hm.lorentz_logmap0(x, c=self.c)
-        return torch.cat([torch.zeros_like(tangent[..., :1]), tangent], dim=-1)
+        return torch.cat([torch.zeros_like(time_part(tangent)), tangent], dim=-1)
 
     def _gap(self, x: Tensor, y: Tensor) -> Tensor:
         """c(cosh - 1)/c of the pair: 2 sinh²(√c d/2), from the accurate distance."""

@@ -44,6 +44,14 @@ def geometry(function: F) -> F:
     signature = inspect.signature(function)
     curvature_name = "k" if "k" in signature.parameters else "c"
 
+    index_at = list(signature.parameters).index("index") if "index" in signature.parameters else None
+
+    def index_of(args: Any, kwargs: Any) -> Any:
+        """The one argument that is to be of integers, if the function has one."""
+        if index_at is None:
+            return None
+        return args[index_at] if len(args) > index_at else kwargs.get("index")
+
     def name_of(value: Any, args: Any, kwargs: Any) -> str:
         bound = signature.bind(*args, **kwargs)
         return next(name for name, given in bound.arguments.items() if given is value)
@@ -58,7 +66,7 @@ def geometry(function: F) -> F:
         dtype, device = points[0].dtype, points[0].device
         for value in points:
             if not value.dtype.is_floating_point:
-                if value.dtype == torch.int64 and "index" in signature.parameters:
+                if value.dtype == torch.int64 and value is index_of(args, kwargs):
                     continue
                 raise TypeError(
                     f"{function.__name__}: {name_of(value, args, kwargs)!r} is a {value.dtype} tensor; points and "

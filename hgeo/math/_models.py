@@ -28,6 +28,16 @@ __all__ = [
 ]
 
 
+def time_part(x: Tensor) -> Tensor:
+    """The first number of each point. Not by slicing, which fake CUDA tensors do not survive without CUDA."""
+    return x.narrow(-1, 0, 1)
+
+
+def space_part(x: Tensor) -> Tensor:
+    """All numbers of each point but the first."""
+    return x.narrow(-1, 1, x.shape[-1] - 1)
+
+
 def _squared(x: Tensor) -> Tensor:
     return (x * x).sum(-1, keepdim=True)
 
@@ -52,7 +62,7 @@ def ball_to_lorentz(x: Tensor, *, c: Curvature) -> Tensor:
 @geometry
 def lorentz_to_ball(x: Tensor, *, c: Curvature) -> Tensor:
     """Hyperboloid -> Poincaré ball: X'/(1 + √c X₀)."""
-    return x[..., 1:] / (1 + _root(c) * x[..., :1])
+    return space_part(x) / (1 + _root(c) * time_part(x))
 
 
 @geometry
@@ -79,7 +89,7 @@ def stereo_to_sphere(x: Tensor, *, k: Curvature) -> Tensor:
 @geometry
 def sphere_to_stereo(x: Tensor, *, k: Curvature) -> Tensor:
     """Embedded sphere -> projected sphere: X'/(1 + √k X₀). The pole opposite to the origin goes to infinity."""
-    pole, rest = _root(k) * x[..., :1], x[..., 1:]
+    pole, rest = _root(k) * time_part(x), space_part(x)
     # Near the opposite pole 1 + √k X₀ cancels; it equals k|X'|²/(1 - √k X₀) there.
     below = pole < 0
     height = torch.where(below, k * _squared(rest) / torch.where(below, 1 - pole, 1.0), 1 + pole)
@@ -99,7 +109,7 @@ def lorentz_expmap0(v: Tensor, *, c: Curvature) -> Tensor:
 @geometry
 def lorentz_logmap0(x: Tensor, *, c: Curvature) -> Tensor:
     """Inverse of :func:`lorentz_expmap0`. Only the spatial part is read: it determines the point."""
-    spatial = x[..., 1:]
+    spatial = space_part(x)
     return spatial * arsin_ratio(-c * _squared(spatial))
 
 
@@ -111,8 +121,8 @@ def lorentz_dist(x: Tensor, y: Tensor, *, c: Curvature, keepdim: bool = False) -
     """
     same_dimension("lorentz_dist", -1, x=x, y=y)
     root = _root(c)
-    height_x, height_y = 1 + root * x[..., :1], 1 + root * y[..., :1]
-    squared = _squared(x[..., 1:] / height_x - y[..., 1:] / height_y)
+    height_x, height_y = 1 + root * time_part(x), 1 + root * time_part(y)
+    squared = _squared(space_part(x) / height_x - space_part(y) / height_y)
     quotient = squared * height_x * height_y / 4
     half = safe_sqrt(squared) * torch.sqrt(height_x * height_y) / 2 * arsin_ratio(-c * quotient)
     return 2 * half if keepdim else (2 * half).squeeze(-1)
@@ -128,9 +138,9 @@ def sphere_expmap0(v: Tensor, *, k: Curvature) -> Tensor:
 @geometry
 def sphere_logmap0(x: Tensor, *, k: Curvature) -> Tensor:
     """Inverse of :func:`sphere_expmap0` on the sphere without the opposite pole."""
-    spatial = x[..., 1:]
+    spatial = space_part(x)
     z = k * _squared(spatial)
-    pole = _root(k) * x[..., :1]
+    pole = _root(k) * time_part(x)
     near = (z < 0.25) & (pole > 0)
     sine = torch.sqrt(torch.where(near | (z == 0), 0.25, z))
     return spatial * torch.where(near, arsin_ratio(torch.where(near, z, 0.0)), torch.atan2(sine, pole) / sine)
