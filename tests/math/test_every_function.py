@@ -185,7 +185,7 @@ def test_integers_are_refused_by_name(name):
 )
 def test_an_impossible_curvature_is_refused(name, k, error):
     call, tensors, _ = arguments(name)
-    with pytest.raises(error, match="must be a (finite number|number or a tensor)"):
+    with pytest.raises(error, match=r"must be a (finite number|number or a tensor)"):
         call(k, *tensors)
 
 
