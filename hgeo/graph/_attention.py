@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from hgeo import math as hm
@@ -69,6 +70,8 @@ def distance_attention(
     value_scale: Tensor | None = None,
     self_score: SelfScore = "zero",
     return_weights: bool = False,
+    points_k: Tensor | None = None,
+    points_elu: bool = False,
     backend: str = "auto",
 ) -> tuple[Tensor, Tensor | None]:
     r"""Attend by distance, sum in the tangent space at the origin.
@@ -93,10 +96,12 @@ def distance_attention(
         self_score: the distance of a self-loop: "zero", as it is, or "mean", the mean distance over the destination's
             other edges (0 if it has none).
         return_weights: also return w (E, H), before ``edge_factor``.
+        points_k: a curvature, one number: go on to points, exp0 at this curvature of the heads' sums side by side.
+        points_elu: with ``points_k``, ELU of the points' coordinates.
         backend: a name of :func:`hgeo.graph.backends`, or "auto".
 
     Returns:
-        (num_dst, H, d) sums, and the weights or None.
+        (num_dst, H, d) sums, or with ``points_k`` (num_dst, H·d) points, and the weights or None.
 
     Example:
         >>> import torch, hgeo
@@ -128,6 +133,8 @@ def distance_attention(
             value_scale=raised[2],
             self_score=self_score,
             return_weights=return_weights,
+            points_k=points_k,
+            points_elu=points_elu,
             backend=backend,
         )
         return out.to(u.dtype), None if weights is None else weights.to(u.dtype)
@@ -139,7 +146,7 @@ def distance_attention(
     chosen = _backends.resolve(backend, u.device.type)
     # A fused kernel gives no gradient through the weights that it returns, nor to the factors: composed, they have one.
     training = torch.is_grad_enabled() and any(
-        value is not None and value.requires_grad for value in (u, k, beta, scale, edge_bias, edge_factor)
+        value is not None and value.requires_grad for value in (u, k, beta, scale, edge_bias, edge_factor, points_k)
     )
     wants_more = training and (return_weights or (edge_factor is not None and edge_factor.requires_grad))
     if chosen.distance_attention is not None and not wants_more:
@@ -154,6 +161,8 @@ def distance_attention(
             value_scale=value_scale,
             self_score=self_score,
             return_weights=return_weights,
+            out_k=None if points_k is None else points_k.to(u),
+            out_elu=points_elu,
         )
     column = k.unsqueeze(-1)
     p = hm.project(hm.expmap0(u if scale is None else scale.unsqueeze(-1) * u, k=column), k=column)
@@ -166,6 +175,10 @@ def distance_attention(
     weights = chosen.edge_softmax(graph, _without_padding(graph, scores))
     values = u if value_scale is None else value_scale.view(-1, 1, 1) * u
     out = chosen.weighted_sum(graph, weights if edge_factor is None else weights * edge_factor, values)
+    if points_k is not None:
+        point_k = points_k.to(u)
+        out = hm.project(hm.expmap0(out.flatten(1), k=point_k), k=point_k)
+        out = F.elu(out) if points_elu else out
     return out, weights if return_weights else None
 
 

@@ -219,7 +219,8 @@ def backward(
 
 def _rows(tangent: Tensor, k: Tensor, elu: bool) -> _Call:
     """A call of a kernel that maps rows: one head, as long as all of them together."""
-    call = _Call(tangent.view(tangent.shape[0], 1, -1), k, k, torch.ones_like(k))
+    rows, heads, dim = tangent.shape
+    call = _Call(tangent.view(rows, 1, heads * dim), k, k, torch.ones_like(k))
     call.set(keep=elu)
     return call
 
