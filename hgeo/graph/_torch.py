@@ -128,7 +128,8 @@ def _csr(pointer: Tensor, index: Tensor, values: Tensor, size: tuple[int, int]) 
 # --- distances --------------------------------------------------------------------------------------------------------
 
 
-def _may_be_spherical(k: Tensor) -> bool:
+def may_be_spherical(k: Tensor) -> bool:
+    """Whether a curvature may be positive, so that both forms of a distance must be computed."""
     # On a CPU looking costs nothing; elsewhere it would stall the device, and both forms are computed.
     return k.device.type != "cpu" or bool((k > 0).any())
 
@@ -167,7 +168,7 @@ def _distance(
     _, heads, dim = p.shape
     flat = p.reshape(-1, heads * dim)
     squared = p.new_empty(row.shape[0], heads)
-    spherical = _may_be_spherical(k)
+    spherical = may_be_spherical(k)
     complement = torch.empty_like(squared) if spherical else squared
     for start, end in _blocks(row.shape[0], heads * dim):
         x, y = flat.index_select(0, row[start:end]), flat.index_select(0, col[start:end])
