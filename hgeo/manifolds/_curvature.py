@@ -64,7 +64,9 @@ def curvature_parameter(
     if tensor.numel() != 1:
         raise ValueError(f"{name} must be one number, got a tensor of shape {tuple(tensor.shape)}")
     tensor = tensor.reshape(())
-    number = float(value)  # as given: rounding to the dtype must not push a number over its bound
+    number = float(
+        tensor if isinstance(value, Tensor) else value
+    )  # before rounding
     if not math.isfinite(number) or (minimum is not None and number < minimum):
         bound = "" if minimum is None else f" ≥ {minimum:g}"
         raise ValueError(f"{name} must be a finite number{bound}, got {number}; {hint}")
