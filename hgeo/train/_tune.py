@@ -129,11 +129,14 @@ def tune_cell(
 
 
 def _starting_points(base: Config) -> list[Config]:
-    """Where every search begins, whatever the method: the defaults, and two more strongly regularised forms of them."""
+    """Where every search begins, whatever the method: the defaults, and two more strongly regularised forms of them.
+
+    One of them normalises by degree, where that is a choice; both attend softly, where there is a β.
+    """
     return [
         base,
-        replace(base, weight_decay=2e-3, attn_drop=0.6),
-        replace(base, feat_drop=0.8, lr=0.02, weight_decay=1e-3),
+        replace(base, weight_decay=2e-3, attn_drop=0.6, degree_norm=True, beta=0.1),
+        replace(base, feat_drop=0.8, lr=0.02, weight_decay=1e-3, beta=0.1),
     ]
 
 
