@@ -72,6 +72,8 @@ def _frechet(manifold: Any, x: Tensor, share: Tensor, index: Tensor, segments: i
             bound = _sums(share * across.clamp(min=1.0), index, segments)
             step = _sums(share * v, index, segments) / torch.where(bound == 0, 1.0, bound)
             middle = _geometry.translate(manifold, middle, manifolds.exp0(manifold, step))
+    # Numbers that follow from others (the time of a hyperboloid's point) follow the curvature again.
+    middle = _geometry.project(manifold, middle)
     v = manifolds.log0(manifold, _geometry.translate_back(manifold, middle[index], x))
     gradient = _sums(share * v, index, segments)
     with torch.no_grad():
