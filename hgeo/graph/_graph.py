@@ -99,7 +99,8 @@ class Graph:
         """The graph of a PyG-style ``edge_index`` (2, E), sources in its first row."""
         if edge_index.dim() != 2 or edge_index.shape[0] != 2:
             raise ValueError(f"edge_index must have shape (2, E), sources first; got {tuple(edge_index.shape)}")
-        return cls(*edge_index.unbind(0), num_src=num_nodes)
+        src, dst = edge_index.unbind(0)
+        return cls(src, dst, num_src=num_nodes)
 
     @property
     def num_src(self) -> int:
