@@ -129,7 +129,8 @@ class _StereographicFrame(Frame):
     """x = tan_k(|v|) v/|v|; a unit coordinate vector has length λ_0 = 2."""
 
     def exp0(self, manifold: Any, v: Tensor) -> Tensor:
-        return hm.project(hm.expmap0(v, k=manifold.k), k=manifold.k)
+        k = manifold.k  # reading a trained curvature costs a graph node
+        return hm.project(hm.expmap0(v, k=k), k=k)
 
     def log0(self, manifold: Any, x: Tensor) -> Tensor:
         return hm.logmap0(x, k=manifold.k)
