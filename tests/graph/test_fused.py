@@ -287,13 +287,12 @@ def test_second_derivatives_are_refused_with_a_way_out() -> None:
         grad.sum().backward()
 
 
-def test_a_factor_that_wants_a_gradient_is_refused() -> None:
+def test_a_factor_that_wants_a_gradient_is_refused_by_the_kernels() -> None:
     graph = make_graph("symmetric")
     factor = torch.ones(graph.num_edges, 1, requires_grad=True)
+    u, one = torch.randn(graph.num_src, 1, 4), torch.ones(1)
     with pytest.raises(ValueError, match="edge_factor"):
-        distance_attention(
-            graph, torch.randn(graph.num_src, 1, 4), k=-1.0, beta=1.0, edge_factor=factor, backend="fused"
-        )
+        _attention.distance_attention(graph, u, k=-one, beta=one, edge_factor=factor)
 
 
 SCRIPT = """

@@ -7,6 +7,7 @@ versions and an autograd formula, so that ``torch.compile`` sees two opaque node
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 import torch
@@ -30,7 +31,23 @@ def _padded(dim: int, dtype: torch.dtype) -> int:
     return padded_dim(32 if dtype == torch.float32 else 64, dim)
 
 
-@torch.library.custom_op("hgeo::fused_attention", mutates_args=())
+def _operator(name: str) -> Callable[[Callable[..., Any]], Any]:
+    """Make a torch operator of a function that changes none of its arguments.
+
+    ``torch.library.custom_op`` would do the same, but its first call imports torch's compiler, which takes longer than
+    everything else that happens there.
+    """
+
+    def register(function: Callable[..., Any]) -> Any:
+        schema = torch.library.infer_schema(function, mutates_args=())
+        torch.library.define(f"hgeo::{name}", schema)
+        torch.library.impl(f"hgeo::{name}", ["cpu", "cuda"], function)
+        return getattr(torch.ops.hgeo, name).default
+
+    return register
+
+
+@_operator("fused_attention")
 def fused_attention(
     u: Tensor,
     k: Tensor,
@@ -79,7 +96,7 @@ def fused_attention(
     return implementation.points(sums, out_k, elu), sums, *kept
 
 
-@fused_attention.register_fake
+@torch.library.register_fake("hgeo::fused_attention")
 def _(
     u: Tensor,
     k: Tensor,
@@ -119,7 +136,7 @@ def _contiguous(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
 
-@torch.library.custom_op("hgeo::fused_attention_backward", mutates_args=())
+@_operator("fused_attention_backward")
 def fused_attention_backward(
     grad_out: Tensor,
     u: Tensor,
@@ -189,7 +206,7 @@ def fused_attention_backward(
     return *grads, grad_out_k
 
 
-@fused_attention_backward.register_fake
+@torch.library.register_fake("hgeo::fused_attention_backward")
 def _(
     grad_out: Tensor,
     u: Tensor,
@@ -256,7 +273,7 @@ def _backward(ctx: Any, grad: Tensor | None, *grads_of_kept: Tensor | None) -> t
     return tuple(found.get(place) if needs[place] else None for place in range(_INPUTS))
 
 
-fused_attention.register_autograd(_backward, setup_context=_setup)
+torch.library.register_autograd("hgeo::fused_attention", _backward, setup_context=_setup)
 
 
 def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> NoReturn:
@@ -266,4 +283,4 @@ def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> NoReturn:
     )
 
 
-fused_attention_backward.register_autograd(_no_second_derivative)
+torch.library.register_autograd("hgeo::fused_attention_backward", _no_second_derivative)
