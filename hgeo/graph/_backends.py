@@ -63,7 +63,6 @@ _BACKENDS = {
 }
 
 
-@torch.compiler.assume_constant_result
 def _usable(name: str, device_type: str) -> str:
     """The name of the backend to use; what is installed does not change while a process runs."""
     if name == "auto":
@@ -74,6 +73,10 @@ def _usable(name: str, device_type: str) -> str:
     if reason is not None:
         raise ValueError(f"backend {name!r} cannot run on {device_type}: {reason}. Use backend='auto'")
     return name
+
+
+# What torch.compiler.assume_constant_result does; calling it would import the whole compiler with this module.
+_usable._dynamo_marked_constant = True  # type: ignore[attr-defined]
 
 
 def resolve(name: str, device_type: str) -> Backend:
