@@ -15,6 +15,7 @@ from torch import nn
 
 from hgeo.data import Dataset, load
 from hgeo.graph import backends
+from hgeo.manifolds import intrinsic_dim
 from hgeo.tasks import clustering_nmi
 from hgeo.train._fit import fit
 from hgeo.train._folder import RunFolder, write_json
@@ -185,6 +186,8 @@ def write_pictures(folder: RunFolder, model: nn.Module, dataset: Dataset, *, tit
     from hgeo.viz import curves_figure, embedding_figure, embedding_page, save_figure, save_page
 
     points, manifold = embed(model, dataset), getattr(model, "hidden_manifold", None)
+    dim = points.shape[1] if manifold is None else intrinsic_dim(manifold, points.shape[1])
+    title += f", two main directions of {dim}" if dim > 2 else ""
     shown: dict[str, Any] = {"edge_index": dataset.edge_index, "labels": dataset.labels, "title": title}
     written = save_figure(embedding_figure(points, manifold, **shown), folder.path / "embedding")
     written.append(save_page(embedding_page(points, manifold, **shown), folder.path / "embedding.html"))

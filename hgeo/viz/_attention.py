@@ -80,7 +80,8 @@ def attention_figure(rows: list[Listener], node: int, *, title: str = "", most: 
     label = own.label if own is not None else -1
     axes.plot(0, 0, marker=marker_of(label), color=color_of(label), markersize=17, markeredgecolor=INK, zorder=4)
     own_weight = f"\nitself {own.weight:.3f}" if own is not None else ""
-    axes.text(0, -0.1, f"{node}{own_weight}", ha="center", va="top", fontsize=8.5, color=INK, zorder=5)
+    backing = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5}
+    axes.text(0, -0.13, f"{node}{own_weight}", ha="center", va="top", fontsize=8.5, color=INK, zorder=5, bbox=backing)
     axes.set_xlim(-1.35, 1.35)
     axes.set_ylim(-1.35, 1.35)
     axes.set_aspect("equal")
