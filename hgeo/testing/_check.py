@@ -7,6 +7,7 @@ import importlib
 import json
 import math
 import re
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -21,11 +22,12 @@ from hgeo.testing import _examples, laws
 from hgeo.testing._space import Functions, Space, converted
 from hgeo.testing.laws import Law
 
-__all__ = ["Report", "Result", "check_manifold", "expression", "load"]
+__all__ = ["Checker", "Report", "Result", "check_manifold", "expression", "load"]
 
 PASS, FAIL, NOT_APPLICABLE, NO_EXAMPLE = "pass", "FAIL", "not applicable", "no example"
 _BATCH = 128
 _SHRINK_BUDGET = 160
+_SHRINK_SECONDS = 5.0
 
 
 @dataclass
@@ -170,22 +172,41 @@ def check_manifold(
     >>> report.passed, report["triangle_inequality"].verdict
     (True, 'pass')
     """
-    if not dtype.is_floating_point:
-        raise TypeError(f"dtype must be a floating-point type, got {dtype}")
-    if dim < 1 or max_examples < 1:
-        raise ValueError(f"dim and max_examples must be at least 1, got dim={dim}, max_examples={max_examples}")
-    text = name or expression(manifold)
-    space = Space(converted(manifold, dtype), dim, dtype)
-    report = Report(text, dim, dtype, seed)
-    chosen = _select(laws)
-    batches = _Batches(space, seed, min(_BATCH, max_examples))
-    for entry in chosen:
-        report.results.append(_check_law(entry, space, batches, max_examples, text, shrink))
-    return report
+    return Checker(
+        manifold, dim=dim, dtype=dtype, max_examples=max_examples, seed=seed, shrink=shrink, name=name
+    ).report(laws)
 
 
-def _select(chosen: Any) -> list[Law]:
-    return laws.select(chosen)
+class Checker:
+    """One manifold with its examples, drawn once, to which laws can be put one after the other."""
+
+    def __init__(
+        self,
+        manifold: Any,
+        *,
+        dim: int,
+        dtype: torch.dtype,
+        max_examples: int,
+        seed: int,
+        shrink: bool = True,
+        name: str | None = None,
+    ) -> None:
+        if not dtype.is_floating_point:
+            raise TypeError(f"dtype must be a floating-point type, got {dtype}")
+        if dim < 1 or max_examples < 1:
+            raise ValueError(f"dim and max_examples must be at least 1, got dim={dim}, max_examples={max_examples}")
+        self.text = name or expression(manifold)
+        self.space = Space(converted(manifold, dtype), dim, dtype)
+        self.batches = _Batches(self.space, seed, min(_BATCH, max_examples))
+        self.max_examples, self.seed, self.shrink = max_examples, seed, shrink
+
+    def report(self, chosen: str | Law | Iterable[str | Law] | None = None) -> Report:
+        """The verdicts of the chosen laws."""
+        results = [
+            _check_law(entry, self.space, self.batches, self.max_examples, self.text, self.shrink)
+            for entry in laws.select(chosen)
+        ]
+        return Report(self.text, self.space.dim, self.space.dtype, self.seed, results)
 
 
 class _Batches:
@@ -243,6 +264,8 @@ def _check_law(entry: Law, space: Space, batches: _Batches, wanted: int, text: s
     result.error = worst
     if failing:
         result.verdict = FAIL
+        # a law that is asked once is about the manifold, not about the example
+        shrink = shrink and entry.limit != 1
         shrunk = [_Shrinker(entry, space).shrink(row) if shrink else row for row in failing]
         lines = [_line(entry, text, space, row) for row in shrunk]
         result.counterexample = min(lines, key=len)
@@ -257,9 +280,10 @@ class _Shrinker:
 
     def __init__(self, entry: Law, space: Space) -> None:
         self.entry, self.space, self.budget = entry, space, _SHRINK_BUDGET
+        self.until = time.monotonic() + _SHRINK_SECONDS
 
     def fails(self, row: dict[str, Tensor]) -> bool:
-        if self.budget <= 0 or not self._legal(row):
+        if self.budget <= 0 or time.monotonic() > self.until or not self._legal(row):
             return False
         self.budget -= 1
         dim = row["x"].shape[-1] if self.space.k is not None and "x" in row else self.space.dim

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import torch
 
 from hgeo.testing import laws
-from hgeo.testing._check import FAIL, NO_EXAMPLE, NOT_APPLICABLE, check_manifold
+from hgeo.testing._check import FAIL, NO_EXAMPLE, NOT_APPLICABLE, Checker
 from hgeo.testing.laws import Law
 
 __all__ = ["ManifoldLaws"]
@@ -31,6 +31,7 @@ class ManifoldLaws:
     laws: ClassVar[Any] = None
     max_examples: ClassVar[int] = 100
     seed: ClassVar[int] = 0
+    _checkers: ClassVar[dict[torch.dtype, Checker]]
 
     def make_manifold(self) -> Any:
         """The manifold under test; by default the class attribute."""
@@ -43,18 +44,23 @@ class ManifoldLaws:
     def test_law(self, law: Law, dtype: torch.dtype) -> None:
         import pytest
 
-        report = check_manifold(
-            self.make_manifold(),
-            dim=self.dim,
-            laws=law,
-            dtype=dtype,
-            max_examples=self.max_examples,
-            seed=self.seed,
-        )
+        report = self._checker(dtype).report(law)
         (result,) = report.results
         if result.verdict in (NOT_APPLICABLE, NO_EXAMPLE):
             pytest.skip(result.note)
         assert result.verdict != FAIL, str(report)
+
+    def _checker(self, dtype: torch.dtype) -> Checker:
+        """The manifold and its examples in ``dtype``, made once for all tests of the class."""
+        made = type(self).__dict__.get("_checkers")
+        if made is None:
+            made = {}
+            type(self)._checkers = made
+        if dtype not in made:
+            made[dtype] = Checker(
+                self.make_manifold(), dim=self.dim, dtype=dtype, max_examples=self.max_examples, seed=self.seed
+            )
+        return made[dtype]
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         """Pytest asks the class of a test for its parameters: here every law in every dtype."""
