@@ -1,0 +1,52 @@
+"""Looking at values: which row is wrong, and by how much."""
+
+import geoopt
+import pytest
+import torch
+
+import hgeo
+
+
+@pytest.mark.parametrize(
+    "text", ["ball:3", "ball:3,c=0", "stereo:3", "sproj:3", "lorentz:3", "sphere:3", "euclidean:3"]
+)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_points_pass_and_are_returned(text, dtype):
+    manifold, d = hgeo.space(text)
+    x = hgeo.exp0(manifold, torch.randn(30, d, dtype=dtype, generator=torch.Generator().manual_seed(0)))
+    assert hgeo.validate(manifold, x) is x
+
+
+@pytest.mark.parametrize(
+    ("manifold", "x", "message"),
+    [
+        (
+            hgeo.PoincareBall(),
+            torch.tensor([[0.1, 0.2], [0.0, 0.0], [3.0, 4.0]]),
+            r"x: 1 of 3 rows are wrong; the first is row 2: √c\|x\| = 5, .*projx",
+        ),
+        (hgeo.PoincareBall(4.0), torch.tensor([0.3, 0.4]), r"x: √c\|x\| = 1, "),
+        (hgeo.Stereographic(-1.0), torch.tensor([[[0.0, 2.0]]]), r"row \(0, 0\): √c\|x\| = 2"),
+        (hgeo.PoincareBall(), torch.tensor([[0.1], [float("nan")]]), r"row 1: \[nan\] is not finite"),
+        (geoopt.Euclidean(1), torch.tensor([[float("inf")]]), "is not finite"),
+        (geoopt.Sphere(), torch.tensor([[1.0, 0.0], [1.0, 1.0]]), r"row 1: \|x\| = 1\.4142.* instead of 1"),
+        (hgeo.Lorentz(), torch.tensor([[1.0, 1.0]]), r"row 0: c\(-x₀² \+ \|x'\|²\) = 0 instead of -1"),
+        (hgeo.Lorentz(), torch.tensor([[-1.0, 0.0]]), "with x₀ > 0"),
+        (hgeo.space("euclidean:1 x ball:1").manifold, torch.tensor([[9.0, 2.0]]), r"x, factor 1: .*= 2"),
+        (geoopt.Scaled(geoopt.Sphere(), 2.0), torch.tensor([[2.0, 0.0]]), r"\|x\| = 2 instead of 1"),
+    ],
+)
+def test_a_wrong_row_is_named_with_its_error(manifold, x, message):
+    with pytest.raises(ValueError, match=message):
+        hgeo.validate(manifold, x)
+
+
+def test_the_argument_is_called_by_its_name():
+    with pytest.raises(ValueError, match=r"^features: "):
+        hgeo.validate(hgeo.PoincareBall(), torch.ones(1, 2), name="features")
+
+
+@pytest.mark.parametrize(("x", "kind"), [(torch.zeros(2, dtype=torch.int64), "int64"), ([0.0, 0.0], "list")])
+def test_what_is_no_tensor_of_points_is_refused(x, kind):
+    with pytest.raises(TypeError, match=f"expected a floating-point tensor of points, got .*{kind}"):
+        hgeo.validate(hgeo.PoincareBall(), x)

@@ -1,0 +1,72 @@
+"""Importing hgeo is silent, loads only what is needed, and does not depend on dgl."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+
+def run(program, *flags, **environment):
+    return subprocess.run(
+        [sys.executable, *flags, "-c", program],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+        check=False,
+    )
+
+
+def test_it_says_nothing_even_where_warnings_are_errors():
+    done = run("import hgeo; hgeo.PoincareBall; hgeo.optim", "-W", "error")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_it_loads_no_heavy_library_until_one_is_needed():
+    program = """
+import sys, hgeo
+loaded = {"geoopt", "dgl", "numba", "sklearn", "matplotlib", "scipy"} & set(sys.modules)
+assert not loaded, loaded
+hgeo.PoincareBall()
+loaded = {"dgl", "numba", "sklearn", "matplotlib"} & set(sys.modules)
+assert "geoopt" in sys.modules and not loaded, loaded
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "breakage",
+    [
+        "sys.modules['dgl'] = None",
+        """
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == "dgl" or name.startswith("dgl."):
+            raise OSError("libdgl.so: cannot open shared object file")
+sys.meta_path.insert(0, Broken())""",
+    ],
+    ids=["missing", "broken"],
+)
+def test_it_works_without_dgl(breakage):
+    program = f"""
+import sys
+{breakage}
+import torch, hgeo
+graph = torch.tensor([[0, 1], [1, 0]])
+ball = hgeo.PoincareBall()
+x = hgeo.exp0(ball, torch.ones(2, 3))
+layer = hgeo.nn.HATConv(3, 2, ball)
+assert layer(graph, x).shape == (2, 2)
+hgeo.optim.riemannian_adam(layer).step()
+"""
+    done = run(program)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    import hgeo
+
+    with pytest.raises(AttributeError, match="'hgeo' has no attribute 'Poincare'"):
+        _ = hgeo.Poincare
+    assert {"PoincareBall", "math", "optim", "exp0"} <= set(dir(hgeo))
