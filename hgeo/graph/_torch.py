@@ -43,9 +43,9 @@ def edge_distance(graph: Graph, p_src: Tensor, p_dst: Tensor | None, k: Tensor) 
         return _reference.edge_distance(graph, p_src, p_dst, k)
     training = torch.is_grad_enabled() and (p_src.requires_grad or k.requires_grad)
     colptr, row_of_csc, edge_pos = graph.csc if training else (None, None, None)
-    symmetric = training and graph.is_symmetric
-    distance, _, _ = _distance(p_src, k, graph.rowptr, graph.row, graph.col, colptr, row_of_csc, edge_pos, symmetric)
-    return distance
+    symmetric, needs_k = training and graph.is_symmetric, training and k.requires_grad
+    csc = colptr, row_of_csc, edge_pos
+    return _distance(p_src, k, graph.rowptr, graph.row, graph.col, *csc, symmetric, needs_k)[0]
 
 
 def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
@@ -88,17 +88,18 @@ def _add_differences(out: Tensor, p: Tensor, row: Tensor, col: Tensor, pointer: 
     The differences are taken before they are weighted and summed: factor·p[i] - Σ factor·p[j] would cancel.
     """
     _, heads, dim = p.shape
-    flat = p.reshape(p.shape[0], heads * dim)
-    for start, end in _blocks(row.shape[0], heads * dim):
+    flat = p.reshape(-1, heads * dim)
+    blocks = _blocks(row.shape[0], heads * dim)
+    places = torch.arange(blocks[0][1] if blocks else 0, device=p.device)
+    for start, end in blocks:
         rows, cols = row[start:end], col[start:end]
         difference = flat.index_select(0, rows).sub_(flat.index_select(0, cols)).view(-1, heads, dim)
         if p.device.type != "cpu":
             out.index_add_(0, rows, difference.mul_(factor[start:end].unsqueeze(-1)))
             continue
         first, last = int(rows[0]), int(rows[-1]) + 1
-        local = pointer[first : last + 1].clamp(start, end) - start
-        inside = torch.arange(end - start, device=p.device)
-        out[first:last] += _head_bags(difference, inside, local, factor[start:end])
+        local = pointer[first : last + 1].clamp(start, end).sub_(start)
+        out[first:last] += _head_bags(difference, places[: end - start], local, factor[start:end])
 
 
 def _dots(left: Tensor, right: Tensor, rowptr: Tensor, row: Tensor, col: Tensor) -> Tensor:
@@ -109,7 +110,10 @@ def _dots(left: Tensor, right: Tensor, rowptr: Tensor, row: Tensor, col: Tensor)
         for h in range(heads):
             a, b = left[:, h].contiguous(), right[:, h].contiguous()
             pattern = _csr(rowptr, col, out.new_zeros(row.shape[0]), (a.shape[0], b.shape[0]))
-            out[:, h] = torch.sparse.sampled_addmm(pattern, a, b.t(), beta=0.0).values()
+            dots = torch.sparse.sampled_addmm(pattern, a, b.t(), beta=0.0).values()
+            if heads == 1:
+                return dots.unsqueeze(1)
+            out[:, h] = dots
         return out
     flat_left, flat_right = left.reshape(-1, heads * dim), right.reshape(-1, heads * dim)
     for start, end in _blocks(row.shape[0], heads * dim):
@@ -147,9 +151,42 @@ def _complement(x: Tensor, y: Tensor, k: Tensor) -> Tensor:
     return torch.where(use, gap, plain).squeeze(-1)
 
 
-def _distance_fake(p: Tensor, k: Tensor, rowptr: Tensor, row: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
-    shape = (row.shape[0], p.shape[1])
-    return p.new_empty(shape), p.new_empty(shape), p.new_empty(shape)
+def _distance_block(x: Tensor, y: Tensor, ab: Tensor, k: Tensor, spherical: bool, needs_k: bool) -> list[Tensor]:
+    """d and its partial derivatives for a block of edges; ``x`` is overwritten.
+
+    With q = |x-y|²/ab, ab = (1+k|x|²)(1+k|y|²) and d = 2 arsin_k(√q): d, q ∂d/∂q, 2 ∂d/∂|x-y|², ∂d/∂k at fixed q.
+    """
+    tiny = torch.finfo(x.dtype).tiny ** 0.5
+    complement = _complement(x, y, k) if spherical else None
+    q = x.sub_(y).square_().sum(-1).div_(ab)
+    root = q.sqrt()
+    # asinh(s)/s = log1p(s + s²/(1 + √(1+s²)))/s, which is 1 to the last digit at the smallest s let in
+    z = torch.mul(q, -k).clamp_(min=torch.finfo(x.dtype).eps ** 3)
+    cosine = (z + 1).sqrt_()
+    s = z.sqrt()
+    ratio = z.div_(cosine + 1).add_(s).log1p_().div_(s)
+    if complement is not None:
+        angle_cosine = complement.div_(ab).clamp_(min=0.0).sqrt_()
+        sine = k.clamp(min=0.0).sqrt() * root
+        angle = torch.atan2(sine, angle_cosine) / torch.where(sine > 0, sine, 1.0)
+        ratio = torch.where(sine > 0, angle, ratio)
+        cosine = torch.where(k > 0, torch.where(angle_cosine > 0, angle_cosine, torch.inf), cosine)
+    # Coincident points have difference 0, so that a large but finite factor pulls them nowhere.
+    pull = 2 / (ab * root.clamp(min=tiny) * cosine)
+    parts = [2 * root * ratio, root / cosine, pull]
+    if needs_k:
+        # d = 2√q F(kq): ∂d/∂k = 2 q√q F'(kq), F' = (1/√(1-z) - F)/(2z), or its series where that cancels
+        # (masks multiply: torch.where costs ten times as much)
+        z = k * q
+        small = (z.abs() < _SERIES_RADIUS).to(z.dtype)
+        near = z * small
+        terms = _SERIES if z.dtype == torch.float64 else _SERIES[:7]
+        slope = torch.full_like(z, terms[-1])
+        for coefficient in reversed(terms[:-1]):
+            slope.mul_(near).add_(coefficient)
+        far = cosine.reciprocal().sub_(ratio).div_(z.add_(small).mul_(2)).mul_(1 - small)
+        parts.append(slope.mul_(small).add_(far).mul_(q).mul_(root).mul_(2))
+    return parts
 
 
 @torch.library.custom_op("hgeo::edge_distance", mutates_args=())
@@ -163,37 +200,30 @@ def _distance(
     row_of_csc: Tensor | None,
     edge_pos: Tensor | None,
     symmetric: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """d, √q and √(1 - kq) a head and edge, where q = |x-y|²/((1+k|x|²)(1+k|y|²)) and d = 2 arsin_k(√q)."""
+    needs_k: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The four numbers of ``_distance_block`` a head and edge; the last is empty if it is not needed."""
     _, heads, dim = p.shape
+    edges = row.shape[0]
     flat = p.reshape(-1, heads * dim)
-    squared = p.new_empty(row.shape[0], heads)
     spherical = may_be_spherical(k)
-    complement = torch.empty_like(squared) if spherical else squared
-    for start, end in _blocks(row.shape[0], heads * dim):
-        x, y = flat.index_select(0, row[start:end]), flat.index_select(0, col[start:end])
-        if spherical:
-            complement[start:end] = _complement(x.view(-1, heads, dim), y.view(-1, heads, dim), k)
-        torch.sum(x.sub_(y).square_().view(-1, heads, dim), -1, out=squared[start:end])
     flatness = 1 + k * p.square().sum(-1)
-    ab = flatness.index_select(0, row).mul_(flatness.index_select(0, col))
-    q = squared.div_(ab)
-    # asinh(s)/s = log1p(s + s²/(1 + √(1+s²)))/s, which is 1 to the last digit at the smallest s let in
-    z = (-k * q).clamp_(min=torch.finfo(p.dtype).eps ** 3)
-    cosine = (1 + z).sqrt_()
-    s = z.sqrt()
-    ratio = torch.log1p(z.div_(cosine + 1).add_(s)).div_(s)
-    root = q.sqrt_()
-    if spherical:
-        angle_cosine = complement.div_(ab).clamp_(min=0.0).sqrt_()
-        sine = k.clamp(min=0.0).sqrt() * root
-        safe = torch.where(sine > 0, sine, 1.0)
-        ratio = torch.where(sine > 0, torch.atan2(sine, angle_cosine) / safe, ratio)
-        cosine = torch.where(k > 0, angle_cosine, cosine)
-    return ratio.mul_(root).mul_(2), root, cosine
+    out = [p.new_empty(edges, heads) for _ in range(3)] + [p.new_empty(edges if needs_k else 0, heads)]
+    for start, end in _blocks(edges, heads * dim):
+        rows, cols = row[start:end], col[start:end]
+        x = flat.index_select(0, rows).view(-1, heads, dim)
+        y = flat.index_select(0, cols).view(-1, heads, dim)
+        ab = flatness.index_select(0, rows).mul_(flatness.index_select(0, cols))
+        for whole, part in zip(out, _distance_block(x, y, ab, k, spherical, needs_k), strict=False):
+            whole[start:end] = part
+    return out[0], out[1], out[2], out[3]
 
 
-_distance.register_fake(_distance_fake)
+@_distance.register_fake
+def _(p: Tensor, k: Tensor, rowptr: Tensor, row: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    edges, heads = row.shape[0], p.shape[1]
+    last = p.new_empty(edges if rest[-1] else 0, heads)
+    return p.new_empty(edges, heads), p.new_empty(edges, heads), p.new_empty(edges, heads), last
 
 
 @torch.library.custom_op("hgeo::edge_distance_backward", mutates_args=())
@@ -201,9 +231,9 @@ def _distance_backward(
     grad: Tensor,
     p: Tensor,
     k: Tensor,
-    distance: Tensor,
-    root: Tensor,
-    cosine: Tensor,
+    radial: Tensor,
+    pull: Tensor,
+    bend: Tensor,
     rowptr: Tensor,
     row: Tensor,
     col: Tensor,
@@ -214,38 +244,25 @@ def _distance_backward(
     needs_k: bool,
 ) -> tuple[Tensor, Tensor]:
     norms = p.square().sum(-1)
-    flatness = 1 + k * norms
-    inverse = flatness.reciprocal()
-    # q ∂d/∂q = √q/√(1-kq) acts through (1+k|x|²)(1+k|y|²); ∂d/∂|x-y|² = that / (q · ab), and 0 at coincident points
-    cosine = torch.where(cosine > 0, cosine, torch.inf)
-    radial = grad * root / cosine
-    inverse_ab = inverse.index_select(0, row).mul_(inverse.index_select(0, col))
-    pull = torch.where(root > 0, 2 * grad * inverse_ab / (root * cosine), 0.0)
-    total = _row_sum(radial.index_select(0, edge_pos), colptr)
-    total[: rowptr.shape[0] - 1] += _row_sum(radial, rowptr)
-    total *= inverse
-    grad_p = p * (-2 * k * total).unsqueeze(-1)
-    if symmetric:  # the edge back has the same difference: one pass serves both ends
-        _add_differences(grad_p, p, row, col, rowptr, pull + pull.index_select(0, edge_pos))
+    grad_k = (grad * bend).sum(0) if needs_k else torch.zeros_like(k)
+    backwards = grad.index_select(0, edge_pos)
+    if symmetric:
+        # The edge back has the same points, hence the same derivatives: one pass serves both of its ends.
+        both = backwards.add_(grad)
+        total = _row_sum(both * radial, rowptr)
+        grad_p = torch.zeros_like(p)
+        _add_differences(grad_p, p, row, col, rowptr, both.mul_(pull))
     else:
-        _add_differences(grad_p, p, row, col, rowptr, pull)
+        total = _row_sum(backwards * radial.index_select(0, edge_pos), colptr)
+        total[: rowptr.shape[0] - 1] += _row_sum(grad * radial, rowptr)
+        grad_p = torch.zeros_like(p)
+        _add_differences(grad_p, p, row, col, rowptr, grad * pull)
         source = torch.repeat_interleave(colptr.diff(), output_size=row.shape[0])
-        _add_differences(grad_p, p, source, row_of_csc, colptr, pull.index_select(0, edge_pos))
-    if not needs_k:
-        return grad_p, torch.zeros_like(k)
-    # d = 2√q F(kq): ∂d/∂k at fixed q is 2 q√q F'(kq), F' = (1/√(1-z) - F)/(2z) or its series
-    q = root.square()
-    z = k * q
-    small = z.abs() < _SERIES_RADIUS
-    slope = torch.full_like(z, _SERIES[-1])
-    near = torch.where(small, z, 0.0)
-    for coefficient in reversed(_SERIES[:-1]):
-        slope.mul_(near).add_(coefficient)
-    far = torch.where(small, 1.0, z)
-    ratio = distance / torch.where(root > 0, 2 * root, 1.0)
-    slope = torch.where(small, slope, (1 / cosine - ratio) / (2 * far))
-    grad_k = (grad * 2 * q * root * slope).sum(0) - (total * norms).sum(0)
-    return grad_p, grad_k
+        _add_differences(grad_p, p, source, row_of_csc, colptr, backwards.mul_(pull.index_select(0, edge_pos)))
+    # The rest of the derivative goes through 1 + k|x|² of either end.
+    total.div_(1 + k * norms)
+    grad_p.addcmul_(p, (k * total).unsqueeze(-1), value=-2)
+    return grad_p, grad_k.sub_((total * norms).sum(0)) if needs_k else grad_k
 
 
 @_distance_backward.register_fake
@@ -253,19 +270,16 @@ def _(grad: Tensor, p: Tensor, k: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
     return torch.empty_like(p), torch.empty_like(k)
 
 
-def _distance_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    p, k, *arrays, symmetric = inputs
-    ctx.save_for_backward(p, k, *output, *arrays)
-    ctx.symmetric = symmetric
-    ctx.mark_non_differentiable(output[1], output[2])
+def _distance_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    p, k, *arrays, symmetric, needs_k = inputs
+    ctx.save_for_backward(p, k, *output[1:], *arrays)
+    ctx.flags = symmetric, needs_k
+    ctx.mark_non_differentiable(*output[1:])
 
 
 def _distance_vjp(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-    p, k, distance, root, cosine, *arrays = ctx.saved_tensors
-    grad_p, grad_k = _distance_backward(
-        grad.contiguous(), p, k, distance, root, cosine, *arrays, ctx.symmetric, ctx.needs_input_grad[1]
-    )
-    return (grad_p, grad_k, *[None] * 7)
+    grad_p, grad_k = _distance_backward(grad.contiguous(), *ctx.saved_tensors, *ctx.flags)
+    return (grad_p, grad_k if ctx.flags[1] else None, *[None] * 8)
 
 
 _distance.register_autograd(_distance_vjp, setup_context=_distance_setup)

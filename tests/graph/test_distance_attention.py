@@ -280,7 +280,7 @@ def test_torch_operators_keep_the_contract_of_custom_operators() -> None:
     ops = torch.ops.hgeo
     tests = ("test_schema", "test_faketensor", "test_autograd_registration")
     torch.library.opcheck(
-        ops.edge_distance.default, (p, k, graph.rowptr, graph.row, graph.col, *csc, False), test_utils=tests
+        ops.edge_distance.default, (p, k, graph.rowptr, graph.row, graph.col, *csc, False, True), test_utils=tests
     )
     scores = torch.randn(4, 2, requires_grad=True)
     torch.library.opcheck(ops.edge_softmax.default, (scores, graph.rowptr, graph.row), test_utils=tests)
