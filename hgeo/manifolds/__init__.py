@@ -19,6 +19,7 @@ from hgeo.manifolds._frame import (
     log0,
     register_frame,
 )
+from hgeo.manifolds._klein import Klein
 from hgeo.manifolds._lorentz import Lorentz, lorentz_curvature
 from hgeo.manifolds._product import Product
 from hgeo.manifolds._space import Space, space
@@ -27,6 +28,7 @@ from hgeo.manifolds._validate import validate
 
 __all__ = [
     "Frame",
+    "Klein",
     "Lorentz",
     "PoincareBall",
     "Product",

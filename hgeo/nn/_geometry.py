@@ -82,8 +82,8 @@ class Geometry:
     @staticmethod
     def _missing(manifold: Any, what: str, instead: str) -> TypeError:
         return TypeError(
-            f"{what} known to hgeo.nn: the stereographic family, Lorentz, Sphere, Euclidean, Scaled and products of "
-            f"these; got {type(manifold).__name__}; {instead}"
+            f"{what} known to hgeo.nn: the stereographic family, Lorentz, Klein, Sphere, Euclidean, Scaled and "
+            f"products of these; got {type(manifold).__name__}; {instead}"
         )
 
 
@@ -191,6 +191,40 @@ class _Lorentz(Geometry):
         c = manifolds.lorentz_curvature(manifold).to(x.dtype)
         sine = _dot(self._translated(manifold, -p[..., 1:], p[..., :1], x), _unit(a))
         return (sine * hm.arsin_ratio(-c * sine * sine)).squeeze(-1)
+
+
+class _Klein(Geometry):
+    """Klein's ball, through the Poincaré ball; the gyromidpoint is Einstein's, Σwγx/Σwγ."""
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return manifold.projx(x)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return self._translated(manifold, p, x)
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return self._translated(manifold, -p, x)
+
+    @staticmethod
+    def _translated(manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        c = manifold.c
+        moved = hm.mobius_add(hm.klein_to_ball(p, c=c), hm.klein_to_ball(x, c=c), k=-c)
+        return manifold.projx(hm.ball_to_klein(moved, c=c))
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return n + 1
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        gamma = torch.rsqrt(1 - manifold.c.to(x.dtype) * _dot(x, x))
+        return torch.cat([gamma * x, gamma], dim=-1)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        total = s[..., -1:]
+        return manifold.projx(s[..., :-1] / torch.where(total == 0, 1.0, total))
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        c = manifold.c
+        return hm.dist2plane(hm.klein_to_ball(x, c=c), hm.klein_to_ball(p, c=c), a, k=-c, signed=True)
 
 
 class _Sphere(Geometry):
@@ -307,6 +341,7 @@ _GEOMETRIES: dict[type, Geometry] = {
     geoopt.Stereographic: _Stereographic(),
     geoopt.Euclidean: _Euclidean(),
     geoopt.Lorentz: _Lorentz(),
+    manifolds.Klein: _Klein(),
     geoopt.Sphere: _Sphere(),
     geoopt.Scaled: _Scaled(),
     geoopt.ProductManifold: _Product(),

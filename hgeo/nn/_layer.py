@@ -119,6 +119,8 @@ def describe(manifold: Any, dim: int | None = None) -> str:
         name, symbol, value = "stereo", "k", manifold.k
     elif isinstance(manifold, geoopt.Lorentz):
         name, symbol, value = "lorentz", "c", manifolds.lorentz_curvature(manifold)
+    elif isinstance(manifold, manifolds.Klein):
+        name, symbol, value = "klein", "c", manifold.c
     else:
         return {geoopt.Sphere: "sphere", geoopt.Euclidean: "euclidean"}.get(type(manifold), str(manifold)) + size
     learn = ",learn" if any(parameter.requires_grad for parameter in manifold.parameters()) else ""

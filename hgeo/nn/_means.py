@@ -108,5 +108,7 @@ def _curvature(manifold: Any) -> Tensor:
         return manifold.k
     if isinstance(manifold, geoopt.Lorentz):
         return -manifolds.lorentz_curvature(manifold)
+    if isinstance(manifold, manifolds.Klein):
+        return -manifold.c
     # An unknown manifold is treated as flat here: plain steps, and a derivative to first order in its curvature.
     return torch.ones(()) if isinstance(manifold, geoopt.Sphere) else torch.zeros(())

@@ -25,8 +25,8 @@ class Transfer(Layer):
               \log_0^{\mathrm{source}}(x)\big)
 
     so that d(0, y) = d(0, x). ``how="isometry"``: by the closed form between two models of spaces whose curvatures have
-    one sign (ball ↔ Lorentz, projected ↔ embedded sphere, stereographic and Euclidean at k = 0, products factor by
-    factor). All distances are kept if the curvatures k are equal; otherwise they are multiplied by
+    one sign (ball ↔ Lorentz ↔ Klein, projected ↔ embedded sphere, stereographic and Euclidean at k = 0, products factor
+    by factor). All distances are kept if the curvatures k are equal; otherwise they are multiplied by
     :math:`\sqrt{k_\mathrm{source} / k_\mathrm{target}}`, the rescaling that makes one space of the other.
 
     Args:
@@ -75,6 +75,8 @@ def _curvature(manifold: Any) -> Tensor | None:
         return manifold.k
     if isinstance(manifold, geoopt.Lorentz):
         return -manifolds.lorentz_curvature(manifold)
+    if isinstance(manifold, manifolds.Klein):
+        return -manifold.c
     if isinstance(manifold, geoopt.Sphere):
         return torch.ones(())
     return torch.zeros(()) if isinstance(manifold, geoopt.Euclidean) else None
@@ -119,6 +121,8 @@ def _to_unit(manifold: Any, x: Tensor) -> Tensor:
     if isinstance(manifold, geoopt.Lorentz):
         c = manifolds.lorentz_curvature(manifold).to(x.dtype)
         return hm.lorentz_to_ball(x, c=c) * torch.sqrt(c)
+    if isinstance(manifold, manifolds.Klein):
+        return hm.klein_to_ball(x, c=manifold.c) * torch.sqrt(manifold.c).to(x.dtype)
     return x * _unit_scale(manifold, x)
 
 
@@ -131,6 +135,8 @@ def _from_unit(manifold: Any, x: Tensor) -> Tensor:
         c = manifolds.lorentz_curvature(manifold).to(x.dtype)
         inside = hm.project(x, k=-1.0)
         return _geometry.project(manifold, hm.ball_to_lorentz(inside, c=1.0) / torch.sqrt(c))
+    if isinstance(manifold, manifolds.Klein):
+        return manifold.projx(hm.ball_to_klein(x, c=1.0) * torch.rsqrt(manifold.c).to(x.dtype))
     return hm.project(x / _unit_scale(manifold, x), k=manifold.k)
 
 

@@ -61,6 +61,7 @@ SPACES: dict[str, Callable[[], Any]] = {
     "stereo k>0": lambda: hgeo.Stereographic(k=0.3, learnable=True),
     "sproj": lambda: hgeo.SphereProjection(k=0.3, learnable=True),
     "lorentz": lambda: hgeo.Lorentz(c=0.7, learnable=True),
+    "klein": lambda: hgeo.manifolds.Klein(c=0.7, learnable=True),
     "sphere": geoopt.Sphere,
     "euclidean": lambda: geoopt.Euclidean(1),
     "scaled": lambda: geoopt.Scaled(hgeo.PoincareBall(c=0.7), 1.5, learnable=True),
@@ -122,7 +123,7 @@ LAYERS: dict[str, Row] = {
     "Activation": Row(lambda m: hnn.Activation(torch.nn.functional.elu, m)),
     "Activation point": Row(
         lambda m: hnn.Activation(torch.nn.functional.elu, m, space="point"),
-        not_on=("lorentz", "sphere", "product", "geoopt lorentz", "own"),
+        not_on=("lorentz", "klein", "sphere", "product", "geoopt lorentz", "own"),
     ),
     "Dropout": Row(lambda m: hnn.Dropout(0.5, m)),
     "MLR": Row(lambda m: hnn.MLR(DIM, 3, m), gives="vectors", not_on=_NO_GYRO),

@@ -48,10 +48,11 @@ def call(layer: Any, x: Tensor) -> Tensor:
     return layer(x)
 
 
+@pytest.mark.parametrize("model", [hgeo.Lorentz, hgeo.manifolds.Klein])
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_layer_is_the_same_on_the_ball_and_on_the_hyperboloid(name: str) -> None:
+def test_a_layer_is_the_same_on_the_ball_and_on_the_other_models(name: str, model: Any) -> None:
     torch.manual_seed(0)
-    ball, hyperboloid = hgeo.PoincareBall(c=C).double(), hgeo.Lorentz(c=C).double()
+    ball, hyperboloid = hgeo.PoincareBall(c=C).double(), model(c=C).double()
     to_hyperboloid = hnn.Transfer(ball, hyperboloid, how="isometry")
     on_ball, on_hyperboloid = LAYERS[name][0](ball).double(), LAYERS[name][1](hyperboloid).double()
     theirs = dict(on_hyperboloid.named_parameters())
@@ -78,6 +79,8 @@ def test_a_layer_is_the_same_on_the_ball_and_on_the_hyperboloid(name: str) -> No
     [
         (hgeo.PoincareBall(c=0.5), hgeo.Lorentz(c=0.5), 1.0),
         (hgeo.Lorentz(c=2.0), hgeo.PoincareBall(c=0.5), 2.0),
+        (hgeo.PoincareBall(c=0.5), hgeo.manifolds.Klein(c=0.5), 1.0),
+        (hgeo.manifolds.Klein(c=2.0), hgeo.Lorentz(c=0.5), 2.0),
         (hgeo.PoincareBall(c=2.0), hgeo.Stereographic(k=-0.5), 2.0),
         (hgeo.SphereProjection(k=1.0), hgeo.space("sphere:3").manifold, 1.0),
         (hgeo.space("sphere:3").manifold, hgeo.Stereographic(k=0.25), 2.0),

@@ -1,0 +1,154 @@
+"""Klein's ball: the picture of hyperbolic space in which geodesics are straight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import hgeo.math as hm
+from hgeo._geoopt import geoopt
+from hgeo.manifolds._frame import Frame, register_frame
+from hgeo.manifolds._lorentz import Lorentz
+
+__all__ = ["Klein"]
+
+
+def _dot(x: Tensor, y: Tensor) -> Tensor:
+    return (x * y).sum(-1, keepdim=True)
+
+
+class Klein(geoopt.manifolds.base.Manifold):
+    r"""Klein's model {x : c|x|² < 1} of hyperbolic space of curvature -c, c > 0: geodesics are straight segments.
+
+    The metric is γ²(|u|² + cγ²⟨x,u⟩²) with γ = 1/√(1 - c|x|²), so that a tangent vector at the origin has its own
+    length. A point lies at √c|x| = tanh(√c d), twice as far out as on the Poincaré ball in units of what a dtype can
+    tell from 1: distances up to √c d ≈ 7.6 (float32) or 17.7 (float64) are kept apart. Operations go through the
+    hyperboloid.
+
+    Args:
+        c: minus the curvature, ≥ 1e-6.
+        learnable: whether c is trained.
+
+    >>> import torch, hgeo
+    >>> hgeo.exp0(hgeo.manifolds.Klein(c=1.0), torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.7616])
+    """
+
+    name, ndim, reversible = "Klein", 1, True
+
+    def __init__(self, c: float | Tensor = 1.0, learnable: bool = False) -> None:
+        super().__init__()
+        # Its hyperboloid holds the curvature and lends its operations.
+        self.hyperboloid = Lorentz(c, learnable)
+
+    @property
+    def c(self) -> Tensor:
+        """Minus the curvature."""
+        return self.hyperboloid.c
+
+    @property
+    def learnable(self) -> bool:
+        """Whether the curvature is trained."""
+        return self.hyperboloid.learnable
+
+    def extra_repr(self) -> str:
+        return f"c={float(self.c.detach()):g}" + (", learnable" if self.learnable else "")
+
+    # --- to the hyperboloid and back ---
+
+    def _gamma(self, x: Tensor) -> Tensor:
+        return torch.rsqrt(1 - self.c.to(x.dtype) * _dot(x, x))
+
+    def _up(self, x: Tensor) -> Tensor:
+        gamma = self._gamma(x)
+        return torch.cat([gamma * torch.rsqrt(self.c.to(x.dtype)), gamma * x], dim=-1)
+
+    def _down(self, y: Tensor) -> Tensor:
+        return self.projx(y[..., 1:] / (torch.sqrt(self.c.to(y.dtype)) * y[..., :1]))
+
+    def _push(self, x: Tensor, u: Tensor) -> Tensor:
+        """The tangent vector at the lifted point."""
+        c, gamma = self.c.to(x.dtype), self._gamma(x)
+        slope = gamma**3 * _dot(x, u)
+        return torch.cat([torch.sqrt(c) * slope, gamma * u + c * slope * x], dim=-1)
+
+    def _pull(self, x: Tensor, u: Tensor) -> Tensor:
+        """The inverse of :meth:`_push`."""
+        return (u[..., 1:] - torch.sqrt(self.c.to(x.dtype)) * u[..., :1] * x) / self._gamma(x)
+
+    # --- geoopt's interface ---
+
+    def _check_point_on_manifold(self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> tuple[bool, str | None]:
+        if bool((self.c.to(x.dtype) * _dot(x, x) < 1).all()):
+            return True, None
+        return False, "a point has √c|x| ≥ 1 or is not a number; manifold.projx brings it inside"
+
+    def _check_vector_on_tangent(
+        self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5
+    ) -> tuple[bool, str | None]:
+        return True, None
+
+    def projx(self, x: Tensor) -> Tensor:
+        return hm.project(x, k=-self.c)
+
+    def proju(self, x: Tensor, u: Tensor) -> Tensor:
+        return u
+
+    def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
+        v = u if v is None else v
+        gamma2 = self._gamma(x) ** 2
+        value = gamma2 * (_dot(u, v) + self.c.to(x.dtype) * gamma2 * _dot(x, u) * _dot(x, v))
+        return value if keepdim else value.squeeze(-1)
+
+    def egrad2rgrad(self, x: Tensor, u: Tensor) -> Tensor:
+        return (u - self.c.to(x.dtype) * _dot(x, u) * x) / self._gamma(x) ** 2
+
+    def dist(self, x: Tensor, y: Tensor, *, keepdim: bool = False) -> Tensor:
+        c = self.c
+        return hm.dist(hm.klein_to_ball(x, c=c), hm.klein_to_ball(y, c=c), k=-c, keepdim=keepdim)
+
+    def expmap(self, x: Tensor, u: Tensor) -> Tensor:
+        return self._down(self.hyperboloid.expmap(self._up(x), self._push(x, u)))
+
+    retr = expmap
+
+    def logmap(self, x: Tensor, y: Tensor) -> Tensor:
+        return self._pull(x, self.hyperboloid.logmap(self._up(x), self._up(y)))
+
+    def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
+        return self._pull(y, self.hyperboloid.transp(self._up(x), self._up(y), self._push(x, v)))
+
+    def origin(self, *size: Any, dtype: torch.dtype | None = None, device: Any = None, seed: int | None = 42) -> Any:
+        shape = geoopt.utils.size2shape(*size)
+        stored = self.hyperboloid.stored_c
+        point = torch.zeros(shape, dtype=dtype or stored.dtype, device=device or stored.device)
+        return geoopt.ManifoldTensor(point, manifold=self)
+
+    def random(self, *size: Any, dtype: torch.dtype | None = None, device: Any = None) -> Any:
+        """exp0 of a normal vector of standard deviation 1/√d a coordinate."""
+        shape = geoopt.utils.size2shape(*size)
+        stored = self.hyperboloid.stored_c
+        v = torch.randn(shape, dtype=dtype or stored.dtype, device=device or stored.device) / shape[-1] ** 0.5
+        return geoopt.ManifoldTensor(hm.project(hm.expmap0(v, k=-self.c), k=-self.c), manifold=self)
+
+
+class _KleinFrame(Frame):
+    """x = tanh(√c|v|) v/(√c|v|), with lengths at the origin as they are."""
+
+    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+        k = -manifold.c
+        return hm.project(hm.expmap0(v, k=k), k=k)
+
+    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+        return hm.logmap0(x, k=-manifold.c)
+
+    def ambient_dim(self, manifold: Any, d: int) -> int:
+        return d
+
+    def intrinsic_dim(self, manifold: Any, n: int) -> int:
+        return n
+
+
+register_frame(Klein, _KleinFrame())
