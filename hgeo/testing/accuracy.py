@@ -191,9 +191,9 @@ Made by `python -m hgeo.testing.accuracy --examples {args.examples} --dim {args.
 (torch {torch.__version__.split("+")[0]}, geoopt {geoopt.__version__}).
 
 Worst error of {args.examples} examples in dimension {args.dim}, **hgeo** / geoopt, in units of eps/(1 − c|x|²) with
-x the outermost point (eps = 2⁻²³ or 2⁻⁵²). hgeo promises at most 16 (32 on spheres); 1 is the last place. Pure functions of both
-libraries on the same tensors, judged by `hgeo.testing.oracle`; geoopt's further loss by its projection to
-√c|x| ≤ 1 − 4e-3 (1 − 1e-5 in float64) is not counted here.
+x the outermost point (eps = 2⁻²³ or 2⁻⁵²). hgeo promises at most 16 (32 on spheres); 1 is the last place. Pure
+functions of both libraries on the same tensors, judged by `hgeo.testing.oracle`; geoopt's further loss by its
+projection to √c|x| ≤ 1 − 4e-3 (1 − 1e-5 in float64) is not counted here.
 
 {table(args.examples, args.dim)}
 
