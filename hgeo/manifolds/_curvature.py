@@ -66,9 +66,7 @@ def curvature_parameter(
     if tensor.numel() != 1:
         raise ValueError(f"{name} must be one number, got a tensor of shape {tuple(tensor.shape)}")
     tensor = tensor.reshape(())
-    number = float(
-        tensor if isinstance(value, Tensor) else value
-    )  # before rounding
+    number = float(tensor if isinstance(value, Tensor) else value)  # before rounding
     if not math.isfinite(number) or (minimum is not None and number < minimum):
         bound = "" if minimum is None else f" ≥ {minimum:g}"
         raise ValueError(f"{name} must be a finite number{bound}, got {number}; {hint}")

@@ -115,7 +115,8 @@ def test_it_is_the_paper_by_hand(backend: str, aggregate: str, heads: int, merge
         {"radius_norm": True, "self_score": "mean", "beta": 0.1, "bias": "tangent", "degree_norm": True},
         {"radius_norm": True, "self_score": "mean", "beta": "learn", "merge": "product", "heads": 2},
     ],
-    ids=str,
+    # Not str: the address of a function differs between the processes that share the tests.
+    ids=lambda options: ",".join(f"{name}={getattr(value, '__name__', value)}" for name, value in options.items()),
 )
 def test_options_are_what_they_say_by_hand(backend: str, options: dict) -> None:
     compare(layer(backend=backend, **options))
