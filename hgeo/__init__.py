@@ -14,6 +14,7 @@ _ROOMS = ("math", "manifolds", "graph", "nn", "optim", "models", "data", "tasks"
 
 # public name -> the one room it lives in
 _NAMES = {
+    "Klein": "manifolds",
     "Lorentz": "manifolds",
     "PoincareBall": "manifolds",
     "Stereographic": "manifolds",

@@ -65,7 +65,7 @@ def curvature_parameter(
         tensor = torch.tensor(float(value), dtype=torch.get_default_dtype())
     if tensor.numel() != 1:
         raise ValueError(f"{name} must be one number, got a tensor of shape {tuple(tensor.shape)}")
-    tensor = tensor.reshape(())
+    tensor = tensor.reshape(()) + 0.0  # -0 is 0
     number = float(tensor if isinstance(value, Tensor) else value)  # before rounding
     if not math.isfinite(number) or (minimum is not None and number < minimum):
         bound = "" if minimum is None else f" ≥ {minimum:g}"

@@ -11,6 +11,8 @@ import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._frame import Frame, register_frame
 from hgeo.manifolds._lorentz import Lorentz
+from hgeo.math._contract import in_single
+from hgeo.math._models import space_part, time_part
 
 __all__ = ["Klein"]
 
@@ -32,7 +34,7 @@ class Klein(geoopt.manifolds.base.Manifold):
         learnable: whether c is trained.
 
     >>> import torch, hgeo
-    >>> hgeo.exp0(hgeo.manifolds.Klein(c=1.0), torch.tensor([0.0, 1.0]))
+    >>> hgeo.exp0(hgeo.Klein(c=1.0), torch.tensor([0.0, 1.0]))
     tensor([0.0000, 0.7616])
     """
 
@@ -66,7 +68,7 @@ class Klein(geoopt.manifolds.base.Manifold):
         return torch.cat([gamma * torch.rsqrt(self.c.to(x.dtype)), gamma * x], dim=-1)
 
     def _down(self, y: Tensor) -> Tensor:
-        return self.projx(y[..., 1:] / (torch.sqrt(self.c.to(y.dtype)) * y[..., :1]))
+        return self.projx(space_part(y) / (torch.sqrt(self.c.to(y.dtype)) * time_part(y)))
 
     def _push(self, x: Tensor, u: Tensor) -> Tensor:
         """The tangent vector at the lifted point."""
@@ -76,7 +78,7 @@ class Klein(geoopt.manifolds.base.Manifold):
 
     def _pull(self, x: Tensor, u: Tensor) -> Tensor:
         """The inverse of :meth:`_push`."""
-        return (u[..., 1:] - torch.sqrt(self.c.to(x.dtype)) * u[..., :1] * x) / self._gamma(x)
+        return (space_part(u) - torch.sqrt(self.c.to(x.dtype)) * time_part(u) * x) / self._gamma(x)
 
     # --- geoopt's interface ---
 
@@ -96,12 +98,14 @@ class Klein(geoopt.manifolds.base.Manifold):
     def proju(self, x: Tensor, u: Tensor) -> Tensor:
         return u
 
+    @in_single
     def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
         v = u if v is None else v
         gamma2 = self._gamma(x) ** 2
         value = gamma2 * (_dot(u, v) + self.c.to(x.dtype) * gamma2 * _dot(x, u) * _dot(x, v))
         return value if keepdim else value.squeeze(-1)
 
+    @in_single
     def egrad2rgrad(self, x: Tensor, u: Tensor) -> Tensor:
         return (u - self.c.to(x.dtype) * _dot(x, u) * x) / self._gamma(x) ** 2
 
@@ -109,14 +113,17 @@ class Klein(geoopt.manifolds.base.Manifold):
         c = self.c
         return hm.dist(hm.klein_to_ball(x, c=c), hm.klein_to_ball(y, c=c), k=-c, keepdim=keepdim)
 
+    @in_single
     def expmap(self, x: Tensor, u: Tensor) -> Tensor:
         return self._down(self.hyperboloid.expmap(self._up(x), self._push(x, u)))
 
     retr = expmap
 
+    @in_single
     def logmap(self, x: Tensor, y: Tensor) -> Tensor:
         return self._pull(x, self.hyperboloid.logmap(self._up(x), self._up(y)))
 
+    @in_single
     def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
         return self._pull(y, self.hyperboloid.transp(self._up(x), self._up(y), self._push(x, v)))
 

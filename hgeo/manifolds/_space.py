@@ -6,6 +6,7 @@ import re
 from typing import Any, NamedTuple, NoReturn
 
 from hgeo._geoopt import geoopt
+from hgeo.manifolds._klein import Klein
 from hgeo.manifolds._lorentz import Lorentz
 from hgeo.manifolds._product import Product
 from hgeo.manifolds._stereographic import PoincareBall, SphereProjection, Stereographic
@@ -26,6 +27,7 @@ _KINDS: dict[str, tuple[str | None, float, Any]] = {
     "stereo": ("k", 0.0, Stereographic),
     "sproj": ("k", 1.0, SphereProjection),
     "lorentz": ("c", 1.0, Lorentz),
+    "klein": ("c", 1.0, Klein),
     "sphere": (None, 1.0, geoopt.Sphere),
     "euclidean": (None, 0.0, lambda: geoopt.Euclidean(1)),
 }
@@ -83,8 +85,8 @@ def space(text: str) -> Space:
     """Read a space string: factors ``NAME:DIM[,OPTION]`` joined by ' x '.
 
     ``ball:16``, ``ball:16,c=0.5``, ``ball:16,c=learn``, ``ball:16,c=0.5,learn`` (trained from 0.5),
-    ``stereo:8,k=learn``, ``lorentz:8``, ``sphere:4`` (embedded), ``sproj:4`` (projected), ``euclidean:4``. Several
-    factors make a :class:`hgeo.Product`.
+    ``stereo:8,k=learn``, ``lorentz:8``, ``klein:8``, ``sphere:4`` (embedded), ``sproj:4`` (projected),
+    ``euclidean:4``. Several factors make a :class:`hgeo.Product`.
 
     >>> import hgeo
     >>> manifold, dim = hgeo.space("ball:16,c=learn x sphere:4")

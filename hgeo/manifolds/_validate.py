@@ -9,6 +9,7 @@ from torch import Tensor
 
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._frame import frame_of
+from hgeo.manifolds._klein import Klein
 from hgeo.manifolds._lorentz import lorentz_curvature
 
 __all__ = ["validate"]
@@ -45,8 +46,9 @@ def validate(manifold: Any, x: Tensor, *, name: str = "x") -> Tensor:
                 validate(factor, part, name=f"{name}, factor {index}")
         elif isinstance(manifold, geoopt.Scaled):
             validate(manifold.base, x, name=name)
-        elif isinstance(manifold, geoopt.Stereographic):
-            radius = ((-manifold.k).clamp(min=0).to(x.dtype) * (x * x).sum(-1)).sqrt()
+        elif isinstance(manifold, geoopt.Stereographic | Klein):
+            c = manifold.c if isinstance(manifold, Klein) else (-manifold.k).clamp(min=0)
+            radius = (c.to(x.dtype) * (x * x).sum(-1)).sqrt()
             if not bool((radius < 1).all()):
                 hint = "and a point of the ball has less than 1; manifold.projx(x) brings it inside"
                 _refuse(name, radius >= 1, lambda at: f"√c|x| = {float(radius[at]):.9g}, {hint}")

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-__all__ = ["Curvature", "boundary_margin", "geometry", "same_dimension"]
+__all__ = ["Curvature", "boundary_margin", "geometry", "in_single", "same_dimension"]
 
 Curvature = float | Tensor
 """A curvature: a number, or a tensor that broadcasts against the points."""
@@ -33,6 +33,25 @@ def boundary_margin(dtype: torch.dtype) -> float:
     4.76837158203125e-07
     """
     return 4.0 * torch.finfo(dtype).eps
+
+
+def _raised(value: Any) -> Any:
+    """A half-precision tensor in float32; anything else as it is."""
+    return value.float() if isinstance(value, Tensor) and value.dtype in _HALF else value
+
+
+def in_single(method: F) -> F:
+    """Compute a manifold's method on float16 or bfloat16 tensors in float32, and round once at the end."""
+
+    @functools.wraps(method)
+    def computed(manifold: Any, *args: Any, **kwargs: Any) -> Tensor:
+        floats = [value.dtype for value in args if isinstance(value, Tensor)]
+        dtype = functools.reduce(torch.promote_types, floats)
+        if dtype not in _HALF:
+            return method(manifold, *args, **kwargs)
+        return method(manifold, *[_raised(value) for value in args], **kwargs).to(dtype)
+
+    return cast(F, computed)
 
 
 def geometry(function: F) -> F:
@@ -99,12 +118,8 @@ def geometry(function: F) -> F:
                 f"got {type(curvature).__name__}"
             )
         if half:
-
-            def raised(value: Any) -> Any:
-                return value.to(inner) if isinstance(value, Tensor) and value.dtype in _HALF else value
-
-            args = tuple(raised(value) for value in args)
-            kwargs = {name: raised(value) for name, value in kwargs.items()}
+            args = tuple(_raised(value) for value in args)
+            kwargs = {name: _raised(value) for name, value in kwargs.items()}
             return function(*args, **kwargs).to(dtype)
         return function(*args, **kwargs)
 

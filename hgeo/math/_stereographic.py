@@ -268,13 +268,14 @@ def gyration(a: Tensor, b: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) ->
     if not _hyperbolic(k):
         p = torch.where(flat_a + flat_b > 2, 1 - k * _dot(a, b, dim), p)
     partner = torch.where(ss < bb, s, b)
+    bent = k * a  # k goes in here: on a nearly flat sphere the wedge of far points alone leaves the range of float32
 
     def wedge(v: Tensor) -> Tensor:
-        return _dot(partner, v, dim) * a - _dot(a, v, dim) * partner
+        return _dot(partner, v, dim) * bent - _dot(bent, v, dim) * partner
 
     turned = wedge(u)
     denominator = _denominator(a, b, aa, bb, ss, flat_a, flat_b, k, dim)
-    return u + 2 * k * (k * wedge(turned) - p * turned) / denominator
+    return u + 2 * (wedge(turned) - p * turned) / denominator
 
 
 @geometry

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import json
 import math
 import re
@@ -321,7 +322,7 @@ class _Shrinker:
     def shrink(self, row: dict[str, Tensor]) -> dict[str, Tensor]:
         for _ in range(3):
             before = {name: value.clone() for name, value in row.items()}
-            for candidate in self._candidates(row):
+            for candidate in map(self._tangent, self._candidates(row)):
                 if not _same(candidate, row) and self.fails(candidate):
                     row.clear()
                     row.update(candidate)
@@ -356,6 +357,16 @@ class _Shrinker:
             for digits in (1, 2, 3, 4, 6) if name != "q" else ():
                 yield {**row, name: self._kept(name, row, _rounded(row[name], digits))}
 
+    def _tangent(self, row: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The vectors of the row made tangent at its point, which may have moved."""
+        if self.space.k is not None or "x" not in row or not self.space.has("proju"):
+            return row
+        x = row["x"].double().unsqueeze(0)
+        return {
+            name: self.space.wide.proju(x, value.double().unsqueeze(0))[0].to(value.dtype) if name in "uv" else value
+            for name, value in row.items()
+        }
+
     def _kept(self, name: str, row: dict[str, Tensor], value: Tensor) -> Tensor:
         """``value`` brought back to the manifold, where that is not a matter of coordinates alone."""
         if self.space.k is not None:
@@ -363,8 +374,6 @@ class _Shrinker:
         if name in ("x", "y", "z") and self.space.has("projx"):
             projected = self.space.manifold.projx(value.unsqueeze(0))[0]
             return projected if bool(torch.isfinite(projected).all()) else row[name]
-        if name in ("u", "v") and self.space.has("proju"):
-            return self.space.manifold.proju(row["x"].unsqueeze(0), value.unsqueeze(0))[0]
         return value
 
 
@@ -411,16 +420,13 @@ def _numbers(value: Tensor) -> str:
 
 def _line(entry: Law, manifold: str, space: Space, row: dict[str, Tensor]) -> str:
     given = "".join(f", {name}={_numbers(row[name])}" for name in entry.examples)
-    imports = f"import {_root(manifold)}, torch; " if _root(manifold) else "import torch; "
-    return (
-        f"{imports}from hgeo.testing import *; laws.{entry.name}.error({manifold}, "
-        f"dtype=torch.{_dtype_name(space.dtype)}{given})"
-    )
+    imports = f"import {', '.join([*_modules(manifold), 'torch'])}; from hgeo.testing import *"
+    return f"{imports}; laws.{entry.name}.error({manifold}, dtype=torch.{_dtype_name(space.dtype)}{given})"
 
 
-def _root(manifold: str) -> str:
-    found = re.match(r"(?:Functions\()?([a-z_][\w.]*)\.\w+", manifold)
-    return found.group(1) if found and found.group(1) else ""
+def _modules(manifold: str) -> list[str]:
+    """The modules that the text of a manifold speaks of."""
+    return sorted(set(re.findall(r"(?<![\w.])([a-z_]\w*(?:\.[a-z_]\w*)*)\.\w+", manifold)))
 
 
 def expression(manifold: Any) -> str:
@@ -431,17 +437,28 @@ def expression(manifold: Any) -> str:
     kind = type(manifold)
     home = kind.__module__.split(".")[0]
     home = home if hasattr(importlib.import_module(home), kind.__name__) else kind.__module__
-    arguments = ""
-    if isinstance(manifold, geoopt.PoincareBall):
-        arguments = f"c={float(manifold.c.detach()):.9g}"
-    elif isinstance(manifold, geoopt.Stereographic | geoopt.Lorentz):
-        arguments = f"k={float(manifold.k.detach()):.9g}"
-    elif isinstance(manifold, geoopt.Euclidean):
-        arguments = f"ndim={manifold.ndim}"
-    return f"{home}.{kind.__name__}({arguments})"
+    return f"{home}.{kind.__name__}({_arguments(manifold)})"
 
 
-_SPACE_WORDS = ("ball", "stereo", "lorentz", "sphere", "sproj", "euclidean")
+def _arguments(manifold: Any) -> str:
+    """What a manifold of a known kind is made from."""
+    if isinstance(manifold, geoopt.ProductManifold):
+        sizes = getattr(manifold, "dims", None) or [part.stop - part.start for part in manifold.slices]
+        pairs = zip(manifold.manifolds, sizes, strict=True)
+        return ", ".join(f"({expression(factor)}, {size})" for factor, size in pairs)
+    if isinstance(manifold, geoopt.Scaled):
+        return f"{expression(manifold.base)}, {float(manifold.scale.detach()):.9g}"
+    if isinstance(manifold, geoopt.Euclidean):
+        return f"ndim={manifold.ndim}"
+    parameters = inspect.signature(type(manifold)).parameters
+    for name in ("c", "k"):
+        value = getattr(manifold, name, None)
+        if name in parameters and isinstance(value, Tensor) and value.numel() == 1:
+            return f"{name}={float(value.detach()):.9g}"
+    return ""
+
+
+_SPACE_WORDS = ("ball", "stereo", "lorentz", "klein", "sphere", "sproj", "euclidean")
 
 
 def load(target: str, *, k: float | None = None) -> tuple[Any, int | None, str]:

@@ -103,23 +103,42 @@ def curved_distance(x: Tensor, y: Tensor, k: float) -> Tensor:
     return 2 * sine
 
 
-def _sectional(manifold: Any) -> float:
-    """The most negative sectional curvature that occurs, as far as it is known; −1 for unknown spaces."""
+def _sectional(manifold: Any) -> tuple[float, float] | None:
+    """The least and the largest sectional curvature that occurs; None for a space of which nothing is known."""
     k = signed_curvature(manifold)
     if k is not None:
-        return float(k.min())
+        return float(k.min()), float(k.max())
     if isinstance(manifold, geoopt.Lorentz):
-        return -1.0 / float(manifold.k)
+        return (-1.0 / float(manifold.k),) * 2
     if isinstance(manifold, geoopt.Sphere):
-        return 1.0
+        return 1.0, 1.0
     if isinstance(manifold, geoopt.Euclidean):
-        return 0.0
+        return 0.0, 0.0
     if isinstance(manifold, geoopt.Scaled):
-        return _sectional(manifold.base) / float(manifold.scale) ** 2
+        base = _sectional(manifold.base)
+        return None if base is None else tuple(bound / float(manifold.scale) ** 2 for bound in base)  # type: ignore[return-value]
     factors = getattr(manifold, "manifolds", None)
     if factors is not None and len(factors):
-        return min(_sectional(factor) for factor in factors)
-    return -1.0
+        bounds = [_sectional(factor) or (-1.0, -1.0) for factor in factors]
+        mixed = [0.0] if len(factors) > 1 else []  # planes that two factors span are flat
+        return min([least for least, _ in bounds] + mixed), max([largest for _, largest in bounds] + mixed)
+    c = getattr(manifold, "c", None)  # the name that hyperbolic spaces give to minus their curvature
+    if isinstance(c, Tensor) and c.numel() == 1 and float(c.detach()) > 0:
+        return (-float(c.detach()),) * 2
+    return None
+
+
+def _chart(manifold: Any) -> tuple[float, Callable[[Tensor], Tensor]] | None:
+    """The stereographic picture of a space that is the ball or the sphere in other coordinates: (k, map to it)."""
+    if isinstance(manifold, geoopt.Lorentz):
+        c = 1.0 / float(manifold.k)
+        return -c, lambda x: x[..., 1:] / (1 + math.sqrt(c) * x[..., :1])
+    if isinstance(manifold, geoopt.Sphere):
+        return 1.0, lambda x: x[..., 1:] / (1 + x[..., :1])
+    if getattr(manifold, "name", None) == "Klein":
+        c = float(manifold.c.detach())
+        return -c, lambda x: x / (1 + torch.sqrt(1 - c * x.square().sum(-1, keepdim=True)))
+    return None
 
 
 class Space:
@@ -133,11 +152,17 @@ class Space:
         curvature = signed_curvature(manifold)
         # The exact number that the operations compute with: the curvature rounded to the dtype of the points.
         self.k: float | None = None if curvature is None else float(curvature.to(dtype).reshape(-1)[0])
-        self.sectional = self.k if self.k is not None else _sectional(manifold)
+        known = _sectional(manifold) if self.k is None else (self.k, self.k)
+        least, largest = known or (-1.0, -1.0)
+        self.constant = least if known and least == largest else None  # the curvature of a space that has only one
+        self.sectional = least  # that of the planes in which geodesics part fastest
+        self._closing = max(largest, 0.0)  # that of the planes in which they meet again
         self.dim = dim
         self.shape: tuple[int, ...] = (dim,) if self.k is not None or ambient else self._ambient_shape(dim)
         self.domain = self._domain()
         self.direction_domain = _places.Domain(self.sectional, math.prod(self.shape))
+        self.chart = _chart(manifold) if self.k is None else None
+        self._wide: Any = None
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -155,6 +180,8 @@ class Space:
             return isinstance(self.manifold, torch.nn.Module)
         if operation == "frame":
             return self._frame() is not None
+        if operation == "chart":
+            return self.chart is not None
         if operation == "trainable curvature":
             return self.k is not None and (isinstance(self.manifold, Functions) or self.trainable() is not None)
         if operation == "family":
@@ -249,7 +276,10 @@ class Space:
             return 2.0 * math.atanh(self.domain.limit)
         if self.sectional > 0:
             return 0.9 * math.pi
-        return 3.0 if self.sectional < 0 else 10.0
+        open_end = 3.0 if self.sectional < 0 else 10.0
+        if not self._closing:
+            return open_end
+        return min(open_end, 0.9 * math.pi / (math.sqrt(self._closing) * self.domain.unit))
 
     def embed(self, rows: Sequence[Array]) -> Tensor:
         """Points from stereographic (or, on other spaces, tangent) coordinates."""
@@ -296,14 +326,24 @@ class Space:
         if self.k is not None:
             flat = 1 + self.k * x.double().square().sum(-1, keepdim=True)
             return (drawn * flat / 2).to(self.dtype)
-        length = self.euclidean(drawn)
-        vectors = drawn.to(self.dtype)
-        if self.has("proju"):
-            vectors = self.manifold.proju(x, vectors)
-        # ``norm`` has another signature on geoopt's Lorentz: the inner product is the same everywhere.
-        inner = self.manifold.inner(x, vectors).double().abs().reshape(x.shape[0], -1)[:, :1].sqrt()
-        scale = (length.unsqueeze(-1) / inner.clamp_min(1e-12)).clamp_max(1e3)
-        return vectors * scale.reshape(-1, *[1] * len(self.shape)).to(self.dtype)
+        wanted = self.euclidean(drawn)
+        vectors = self._tangent(x.double(), drawn)
+        length = self.length(x, vectors)
+        # What is left of a vector across the manifold is noise: it stands for the zero vector.
+        factor = torch.where(length > 1e-6 * wanted, wanted / length.clamp_min(1e-300), 0.0)
+        vectors = vectors * factor.reshape(-1, *[1] * len(self.shape))
+        return self._tangent(x.double(), vectors).to(self.dtype)
+
+    def _tangent(self, x: Tensor, u: Tensor) -> Tensor:
+        """u without what sticks out of the tangent space at x, in float64."""
+        return self.wide.proju(x, u) if self.has("proju") else u
+
+    @property
+    def wide(self) -> Any:
+        """A copy of the manifold that computes in float64: for measuring, where the laws of this dtype are judged."""
+        if self._wide is None:
+            self._wide = converted(self.manifold, torch.float64)
+        return self._wide
 
     # --- measuring ----------------------------------------------------------------------------------------------------
 
@@ -331,11 +371,24 @@ class Space:
                 whole = 2 / math.sqrt(self.k)
                 beyond = [self.euclidean(p) * math.sqrt(self.k) > 1 for p in points]
                 sizes = [size + whole * far for size, far in zip(sizes, beyond, strict=True)]
-        elif isinstance(self.manifold, geoopt.Lorentz):
-            sizes = [self.euclidean(p) ** 2 * math.sqrt(-self.sectional) for p in points]
         else:
-            sizes = [self.euclidean(p) * (1 + self.euclidean(p)) for p in points]
+            sizes = [self.vector_rounding(p, p) + self.euclidean(p) for p in points]
         return torch.stack(sizes).amax(0)
+
+    def vector_rounding(self, x: Tensor, u: Tensor) -> Tensor:
+        """Metric size at x of a relative change of each number of u.
+
+        On conformal models that is the length of u. On a hyperboloid it is cosh² of the distance to the origin times as
+        much: what is tangent there is the small difference of large numbers.
+        """
+        if self.k is not None:
+            return self.length(x, u) * self.condition(x)
+        if len(self.shape) > 1 or not self.has("inner"):
+            return self.euclidean(u) * (1 + self.euclidean(u))
+        numbers = torch.diag_embed(u.detach().double())
+        places = x.detach().double().unsqueeze(1).expand_as(numbers).reshape(-1, *self.shape)
+        parts = self.length(places, self._tangent(places, numbers.reshape(-1, *self.shape)))
+        return parts.reshape(len(x), -1).norm(dim=-1) + self.euclidean(u)
 
     def spread(self, length: Tensor) -> Tensor:
         """How far apart geodesics of this length drift for a unit change of direction: sinh, identity."""
@@ -351,6 +404,12 @@ class Space:
             return curved_distance(p.detach(), q.detach(), self.k)
         return self.euclidean(p.detach().double() - q.detach().double())
 
+    def way(self, x: Tensor, y: Tensor) -> Tensor:
+        """The distance, in float64."""
+        if self.k is None and self.has("dist"):
+            return self.wide.dist(x.detach().double(), y.detach().double()).detach().reshape(len(x), -1).amax(-1)
+        return self.gap(x, y)
+
     def tangent_gap(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """Metric length of u − v at x (the ambient one on spaces that are not stereographic)."""
         size = self.euclidean(u.detach().double() - v.detach().double())
@@ -364,16 +423,14 @@ class Space:
         """Metric length of a tangent vector, in float64 and without the manifold's own arithmetic where possible."""
         if self.k is not None:
             return self.euclidean(u) * 2 / self.flatness(x)
-        return self.manifold.inner(x, u).detach().double().abs().sqrt().reshape(x.shape[0], -1).amax(-1)
+        inner = self.wide.inner(x.detach().double(), u.detach().double()).detach()
+        return inner.abs().sqrt().reshape(x.shape[0], -1).amax(-1)
 
     # --- where a law speaks -------------------------------------------------------------------------------------------
 
     def short(self, length: Tensor) -> Tensor:
         """Whether geodesics of this metric length are well short of the cut locus."""
-        length = length.detach().double()
-        if self.sectional <= 0:
-            return torch.ones_like(length, dtype=torch.bool)
-        return ~(length * math.sqrt(self.sectional) > 0.9 * math.pi)
+        return ~(length.detach().double() * math.sqrt(self._closing) > 0.9 * math.pi)
 
     def resolved(self, length: Tensor) -> Tensor:
         """Whether the end of a geodesic of this length can be told from its direction: eps·sinh is small."""

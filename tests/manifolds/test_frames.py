@@ -13,6 +13,7 @@ SPACES = {
     "stereo": (lambda: hgeo.Stereographic(-0.3), 3),
     "sproj": (lambda: hgeo.SphereProjection(0.4), 3),
     "lorentz": (lambda: hgeo.Lorentz(0.7), 3),
+    "klein": (lambda: hgeo.Klein(0.7), 3),
     "geoopt ball": (lambda: geoopt.PoincareBall(0.7), 3),
     "geoopt lorentz": (lambda: geoopt.Lorentz(2.0), 3),
     "sphere": (geoopt.Sphere, 3),

@@ -30,6 +30,11 @@ def test_a_factor_reads_as_written(text, cls, dim, k, learnable):
     assert manifold.learnable is learnable
 
 
+def test_kleins_ball_reads_as_written():
+    manifold, dim = hgeo.space("klein:4,c=0.5,learn")
+    assert (type(manifold), dim, manifold.c.item(), manifold.learnable) == (hgeo.Klein, 4, 0.5, True)
+
+
 def test_fixed_spaces_read_as_written():
     assert type(hgeo.space("sphere:4").manifold) is geoopt.Sphere
     assert type(hgeo.space("euclidean:4").manifold) is geoopt.Euclidean

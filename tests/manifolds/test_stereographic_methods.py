@@ -12,7 +12,8 @@ MANIFOLDS = {
     "stereo": lambda: hgeo.Stereographic(-0.2, learnable=True),
     "sproj": lambda: hgeo.SphereProjection(0.4, learnable=True),
     "lorentz": lambda: hgeo.Lorentz(0.7, learnable=True),
-    "product": lambda: hgeo.space("ball:2,c=learn x lorentz:2 x sphere:1 x euclidean:1").manifold,
+    "klein": lambda: hgeo.Klein(0.7, learnable=True),
+    "product": lambda: hgeo.space("ball:2,c=learn x lorentz:2 x klein:1 x sphere:1 x euclidean:1").manifold,
 }
 METHODS = {
     "projx": lambda m, x, y, u, v: m.projx(x),
@@ -45,7 +46,7 @@ OF_THE_FAMILY = {
     "antipode": lambda m, x, y, u, v: m.antipode(x),
 }
 # The three of the stereographic family share their methods: one of them stands for all.
-CASES = [(name, method) for name in ("ball", "lorentz", "product") for method in METHODS]
+CASES = [(name, method) for name in ("ball", "lorentz", "klein", "product") for method in METHODS]
 CASES += [("ball", method) for method in OF_THE_FAMILY]
 
 
@@ -77,12 +78,13 @@ def test_the_origin_frame_compiles_to_one_graph(name, function):
     torch.testing.assert_close(compiled(*given), function(manifold, *given))
 
 
-@pytest.mark.parametrize("name", ["ball", "stereo", "sproj", "lorentz"])
+@pytest.mark.parametrize("name", ["ball", "stereo", "sproj", "lorentz", "klein"])
 def test_the_methods_run_on_fake_cuda_tensors(name):
     manifold = MANIFOLDS[name]()
     with FakeTensorMode(), torch.no_grad():
-        for stored in dict(manifold.named_parameters()):  # .to("cuda") itself needs a real device
-            setattr(manifold, stored, torch.nn.Parameter(torch.empty((), device="cuda")))
+        for part in manifold.modules():  # .to("cuda") itself needs a real device
+            for stored in dict(part.named_parameters(recurse=False)):
+                setattr(part, stored, torch.nn.Parameter(torch.empty((), device="cuda")))
         n = hgeo.ambient_dim(manifold, 3)
         x, y, u, v = (torch.empty(4, n, device="cuda") for _ in range(4))
         for call in METHODS.values():
@@ -98,7 +100,7 @@ def test_points_on_another_device_than_the_manifold_are_refused():
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("name", ["ball", "stereo", "sproj"])
+@pytest.mark.parametrize("name", ["ball", "stereo", "sproj", "lorentz", "klein"])
 def test_half_precision_points_are_right_to_their_own_precision(name, dtype):
     manifold = MANIFOLDS[name]()
     x, y, u, v = arguments(manifold)

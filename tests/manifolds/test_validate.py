@@ -8,7 +8,7 @@ import hgeo
 
 
 @pytest.mark.parametrize(
-    "text", ["ball:3", "ball:3,c=0", "stereo:3", "sproj:3", "lorentz:3", "sphere:3", "euclidean:3"]
+    "text", ["ball:3", "ball:3,c=0", "stereo:3", "sproj:3", "lorentz:3", "klein:3", "sphere:3", "euclidean:3"]
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_points_pass_and_are_returned(text, dtype):
@@ -26,6 +26,7 @@ def test_points_pass_and_are_returned(text, dtype):
             r"x: 1 of 3 rows are wrong; the first is row 2: √c\|x\| = 5, .*projx",
         ),
         (hgeo.PoincareBall(4.0), torch.tensor([0.3, 0.4]), r"x: √c\|x\| = 1, "),
+        (hgeo.Klein(), torch.tensor([[0.0, 0.5], [0.0, 3.0]]), r"row 1: √c\|x\| = 3"),
         (hgeo.Stereographic(-1.0), torch.tensor([[[0.0, 2.0]]]), r"row \(0, 0\): √c\|x\| = 2"),
         (hgeo.PoincareBall(), torch.tensor([[0.1], [float("nan")]]), r"row 1: \[nan\] is not finite"),
         (geoopt.Euclidean(1), torch.tensor([[float("inf")]]), "is not finite"),

@@ -101,10 +101,10 @@ MUTANTS = [
     Mutant("coaddition with a wrong sign", _STEREO, "numerator = a * s + k * _dot(s, y - x, dim) * x", "numerator = a * s - k * _dot(s, y - x, dim) * x", ("mobius_coadd",), at=(-1.0,)),
     Mutant("coaddition is addition", _STEREO, "    s = x + y\n    a, b = _flatness(x, k, dim), _flatness(y, k, dim)\n    # b x", "    return mobius_add(x, y, k=k, dim=dim)\n    s = x + y\n    a, b = _flatness(x, k, dim), _flatness(y, k, dim)\n    # b x", ("mobius_coadd",)),
     Mutant("cosubtraction that coadds", _STEREO, "    return mobius_coadd(x, -y, k=k, dim=dim)", "    return mobius_coadd(x, y, k=k, dim=dim)", ("mobius_cosub",)),
-    Mutant("gyration the other way round", _STEREO, "u + 2 * k * (k * wedge(turned) - p * turned)", "u + 2 * k * (k * wedge(turned) + p * turned)", ("gyration", "transp")),
-    Mutant("gyration without its second-order term", _STEREO, "u + 2 * k * (k * wedge(turned) - p * turned)", "u - 2 * k * p * turned", ("gyration",)),
-    Mutant("gyration without its 2", _STEREO, "u + 2 * k * (k * wedge(turned)", "u + k * (k * wedge(turned)", ("gyration",)),
-    Mutant("gyration forgotten", _STEREO, "    return u + 2 * k * (k * wedge(turned) - p * turned) / denominator", "    return u", ("gyration", "transp")),
+    Mutant("gyration the other way round", _STEREO, "u + 2 * (wedge(turned) - p * turned)", "u + 2 * (wedge(turned) + p * turned)", ("gyration", "transp")),
+    Mutant("gyration without its second-order term", _STEREO, "u + 2 * (wedge(turned) - p * turned)", "u - 2 * p * turned", ("gyration",)),
+    Mutant("gyration without its 2", _STEREO, "u + 2 * (wedge(turned)", "u + (wedge(turned)", ("gyration",)),
+    Mutant("gyration forgotten", _STEREO, "    return u + 2 * (wedge(turned) - p * turned) / denominator", "    return u", ("gyration", "transp")),
     # --- scalar and matrix multiplication ---
     Mutant("scalar multiplication in the ball, not in the tangent space", _STEREO, "    return expmap0(r * logmap0(x, k=k, dim=dim), k=k, dim=dim)", "    return r * x", ("mobius_scalar_mul",)),
     Mutant("scalar multiplication by |r|", _STEREO, "    return expmap0(r * logmap0(x, k=k, dim=dim), k=k, dim=dim)", "    return expmap0(r.abs() * logmap0(x, k=k, dim=dim), k=k, dim=dim)", ("mobius_scalar_mul",)),
@@ -154,7 +154,7 @@ MUTANTS = [
     # --- models ---
     Mutant("hyperboloid of another radius", _MODELS, "    time = (1 + c * squared) * lam / (2 * _root(c))", "    time = (1 + c * squared) * lam / 2", ("ball_to_lorentz",), at=(-4.0,)),
     Mutant("hyperboloid point that is not on it", _MODELS, "    return torch.cat([time, lam * x], dim=-1)", "    return torch.cat([time, x], dim=-1)", ("ball_to_lorentz",), at=(-1.0,)),
-    Mutant("ball from hyperboloid without the root", _MODELS, "x[..., 1:] / (1 + _root(c) * x[..., :1])", "x[..., 1:] / (1 + x[..., :1])", ("lorentz_to_ball",), at=(-4.0,)),
+    Mutant("ball from hyperboloid without the root", _MODELS, "space_part(x) / (1 + _root(c) * time_part(x))", "space_part(x) / (1 + time_part(x))", ("lorentz_to_ball",), at=(-4.0,)),
     Mutant("Klein without its 2", _MODELS, "    return 2 * x / (1 + c * _squared(x))", "    return x / (1 + c * _squared(x))", ("ball_to_klein",), at=(-1.0,)),
     Mutant("ball from Klein with the wrong sign", _MODELS, "torch.sqrt(1 - c * _squared(x))", "torch.sqrt(1 + c * _squared(x))", ("klein_to_ball",), at=(-1.0,)),
     Mutant("sphere upside down", _MODELS, "    pole = (1 - k * squared) * lam / (2 * _root(k))", "    pole = -(1 - k * squared) * lam / (2 * _root(k))", ("stereo_to_sphere",), at=(1.0,)),
@@ -184,7 +184,7 @@ MUTANTS = [
     Mutant("product of coordinates that does not balance its factors", _FRAME, "exp0(m, piece * (whole / frame_scale(m)))", "exp0(m, piece)", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), laws=("frame",), dim=4),
     Mutant("product distance as a sum", _FRAME, "        return hm.safe_sqrt(torch.stack(squares, dim=-1).sum(-1))", "        return torch.stack(squares, dim=-1).sum(-1)", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), laws=("frame",), dim=4),
     Mutant("hyperboloid transport with the wrong sign", _LORENTZ, "        return v + self._curvature(x) * self._form(y, v)", "        return v - self._curvature(x) * self._form(y, v)", ("transp",), target=lambda package: package.manifolds.Lorentz(1.0), laws=("transport",)),
-    Mutant("hyperboloid gradient without the sign of time", _LORENTZ, "torch.cat([-u[..., :1], u[..., 1:]], dim=-1)", "u", ("egrad2rgrad",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid gradient without the sign of time", _LORENTZ, "torch.cat([-time_part(u), space_part(u)], dim=-1)", "u", ("egrad2rgrad",), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid logarithm without its division", _LORENTZ, "        return direction / hm.sin_ratio(-c * distance * distance)", "        return direction", ("logmap",), target=lambda package: package.manifolds.Lorentz(1.0)),
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ COMPILED = "compile"
 EVERYTHING = [group for group in laws.GROUPS if group != COMPILED]  # what is compiled is asked once, below
 DERIVATIVES = ["derivative", "limit"]  # sixty digits of a derivative take time: 100 examples on the ball, 30 elsewhere
 VALUES = [group for group in EVERYTHING if group not in DERIVATIVES]
+ANY_SPACE = ["metric", "maps", "geodesics", "transport", "projection", "models", "frame", "smooth"]
 
 
 class TestPoincareBall(ManifoldLaws):
@@ -51,7 +52,19 @@ class TestOneGraph(ManifoldLaws):
 
 
 class TestHyperboloid(ManifoldLaws):
-    manifold = hgeo.manifolds.Lorentz(0.5)
+    manifold = hgeo.Lorentz(0.5)
+    laws: ClassVar[list[str]] = ANY_SPACE
+
+
+class TestKleinsBall(ManifoldLaws):
+    manifold = hgeo.Klein(0.7)
+    laws: ClassVar[list[str]] = ANY_SPACE
+
+
+class TestProduct(ManifoldLaws):
+    manifold = hgeo.space("ball:2,c=0.5 x lorentz:2,c=2 x euclidean:1").manifold
+    laws: ClassVar[list[str]] = ANY_SPACE
+    dim = 5
 
 
 def _obeys(manifold: object, chosen: list[str], dtype: torch.dtype, dim: int = 3, examples: int = 100) -> None:
@@ -96,6 +109,8 @@ FRAMES = [
     (geoopt.Scaled(geoopt.PoincareBall(), 0.5), 2),
     (hgeo.Product((hgeo.PoincareBall(0.5), 2), (geoopt.Sphere(), 2), (geoopt.Euclidean(ndim=1), 1)), 5),
     (hgeo.Product((hgeo.PoincareBall(2.0), 2), (hgeo.PoincareBall(0.0), 2)), 4),
+    (hgeo.Klein(2.0), 1),
+    (hgeo.Product((hgeo.Klein(), 2), (hgeo.SphereProjection(0.5), 2)), 4),
 ]
 
 
@@ -105,6 +120,16 @@ FRAMES = [
 )
 def test_origin_frames_of_every_kind_of_space(manifold: object, dim: int, dtype: torch.dtype) -> None:
     _obeys(manifold, ["frame"], dtype, dim=dim)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize(
+    ("kind", "c", "dim"), [("lorentz", 1e-4, 2), ("lorentz", 100.0, 17), ("klein", 1e-4, 2), ("klein", 100.0, 17)]
+)
+def test_other_hyperbolic_models_of_every_curvature_and_dimension(
+    kind: str, c: float, dim: int, dtype: torch.dtype
+) -> None:
+    _obeys(hgeo.space(f"{kind}:{dim},c={c}").manifold, [*ALGEBRA, "models", "frame"], dtype, dim=dim)
 
 
 @pytest.mark.slow

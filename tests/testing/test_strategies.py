@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 import hgeo
 from hgeo.testing import strategies
 
-few = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
-search = settings(max_examples=2000, deadline=None, database=None)
+few = settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+search = settings(max_examples=2000, deadline=None, derandomize=True)
 
-BALL = hgeo.PoincareBall(1.0)
+BALL = hgeo.PoincareBall(1.0).double()
 
 
 @few
@@ -43,7 +43,7 @@ def test_points_lie_on_other_manifolds_too(manifold: geoopt.Manifold) -> None:
 def test_tangents_are_short_enough_to_follow(data: st.DataObject) -> None:
     x = data.draw(strategies.points(BALL, 3))
     u = data.draw(strategies.tangents(BALL, x))
-    assert bool(torch.isfinite(BALL.double().expmap(x, u)).all())
+    assert bool(torch.isfinite(BALL.expmap(x, u)).all())
 
 
 def test_the_origin_and_the_edge_are_visited() -> None:

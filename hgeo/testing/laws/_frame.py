@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from hgeo._geoopt import geoopt
 from hgeo.testing._space import Space, ratio
 from hgeo.testing.laws._law import SKIPPED, law, only
 
@@ -57,19 +56,6 @@ def frame_coordinates_have_their_length(space: Space, p: Tensor) -> Tensor:
     return ratio(distance - length, length * _growth(space, length))
 
 
-def _constant(space: Space) -> float | None:
-    """The sectional curvature of a space that has only one."""
-    if space.k is not None:
-        return space.k
-    if isinstance(space.manifold, geoopt.Lorentz | geoopt.Sphere | geoopt.Euclidean):
-        return space.sectional
-    if isinstance(space.manifold, geoopt.Scaled) and isinstance(
-        space.manifold.base, geoopt.Stereographic | geoopt.Lorentz | geoopt.Sphere | geoopt.Euclidean
-    ):
-        return space.sectional
-    return None
-
-
 @law(
     "triangles at the origin obey the law of cosines of the curvature",
     needs=["frame"],
@@ -79,7 +65,7 @@ def _constant(space: Space) -> float | None:
 def frame_obeys_the_law_of_cosines(space: Space, p: Tensor, w: Tensor) -> Tensor:
     from hgeo import manifolds
 
-    k = _constant(space)
+    k = space.constant
     if k is None:
         return torch.full((p.shape[0],), SKIPPED, dtype=torch.float64)
     (a, length_a), (b, length_b) = _scaled(space, p), _scaled(space, w)

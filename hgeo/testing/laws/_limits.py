@@ -130,8 +130,8 @@ def _derivative_limit_law(name: str) -> Law:
                 continue
             deviation = (computed.double() - exact).norm(dim=-1)
             allowed = tolerance * size + 64 * abs(k) * size
-            # squares of what is smaller than this vanish in the dtype
-            floor = 1e3 * float(torch.finfo(space.dtype).tiny) ** 0.5
+            # squares of what is smaller than this vanish in the dtype, or it is 0 to the oracle
+            floor = max(1e3 * float(torch.finfo(space.dtype).tiny) ** 0.5, float(oracle.TINY))
             error = torch.where(deviation <= floor, 0.0, deviation / allowed.clamp_min(1e-300))
             error = torch.where(torch.isnan(deviation), torch.inf, error)
             worst = torch.maximum(worst, error)

@@ -25,6 +25,20 @@ def _dist(space: Space, x: Tensor, y: Tensor) -> Tensor:
     return _flat(space.manifold.dist(x, y), x.shape[0])
 
 
+def _pairing_scale(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    """What the error of ⟨u, v⟩ is relative to: |u||v| on conformal models, the size of what cancels in it elsewhere."""
+    if space.k is not None:
+        return space.length(x, u) * space.length(x, v)
+    return space.vector_rounding(x, u) * space.vector_rounding(x, v)
+
+
+def _carried_scale(space: Space, x: Tensor, y: Tensor, u: Tensor, moved: Tensor) -> Tensor:
+    """What the error of a vector's numbers is relative to when it was carried from x to y."""
+    if space.k is not None:
+        return space.euclidean(moved) * space.condition(x, y)
+    return space.vector_rounding(x, u) + space.vector_rounding(y, moved)
+
+
 # ------------------------------------------------------------------------------------------------------------- metric
 
 
@@ -70,7 +84,7 @@ def distance_to_origin(space: Space, x: Tensor) -> Tensor:
 @law("⟨u, v⟩ = ⟨v, u⟩", needs=["inner"], tolerance="last bits", group="metric")
 def inner_product_is_symmetric(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
     one, other = space.manifold.inner(x, u, v), space.manifold.inner(x, v, u)
-    return ratio(_flat(one - other, x.shape[0]), space.length(x, u) * space.length(x, v))
+    return ratio(_flat(one - other, x.shape[0]), _pairing_scale(space, x, u, v))
 
 
 @law("⟨u + v, u + v⟩ = ⟨u, u⟩ + 2⟨u, v⟩ + ⟨v, v⟩, and ⟨u⟩ without v is ⟨u, u⟩", needs=["inner"], group="metric")
@@ -78,9 +92,8 @@ def inner_product_is_bilinear(space: Space, x: Tensor, u: Tensor, v: Tensor) -> 
     inner = space.manifold.inner
     left = inner(x, u + v)
     right = inner(x, u, u) + 2 * inner(x, u, v) + inner(x, v, v)
-    scale = (space.length(x, u) + space.length(x, v)) ** 2 * space.condition(x)
-    if space.k is None:
-        scale = scale + (space.euclidean(u) + space.euclidean(v)) ** 2
+    # (|u| + |v|)² without its mixed term
+    scale = (_pairing_scale(space, x, u, u) + _pairing_scale(space, x, v, v)) * space.condition(x)
     return ratio(_flat(left - right, x.shape[0]), scale)
 
 
@@ -95,7 +108,7 @@ def inner_product_is_positive(space: Space, x: Tensor, u: Tensor) -> Tensor:
 def norm_is_the_root_of_the_inner_product(space: Space, x: Tensor, u: Tensor) -> Tensor:
     inner = _flat(space.manifold.inner(x, u), x.shape[0])
     norm = _flat(space.manifold.norm(x, u), x.shape[0])
-    return ratio(norm**2 - inner, inner * space.condition(x))
+    return ratio(norm**2 - inner, _pairing_scale(space, x, u, u) * space.condition(x))
 
 
 @law("⟨u, v⟩ = λ²·(u·v)", needs=["inner", "lambda_x"], group="metric")
@@ -134,7 +147,7 @@ def logarithm_inverts_exponential(space: Space, x: Tensor, u: Tensor) -> Tensor:
 
 @law("exp_x(log_x(y)) = y", needs=["expmap", "logmap", "dist"], tolerance="chain", group="maps")
 def exponential_inverts_logarithm(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    length = space.gap(x, y)
+    length = space.way(x, y)
     reached = space.manifold.expmap(x, space.manifold.logmap(x, y))
     return only(space.short(length), space.point_error(reached, y, x, plus=space.spread(length) + length))
 
@@ -159,7 +172,8 @@ def exponential_travels_the_length(space: Space, x: Tensor, u: Tensor) -> Tensor
 def logarithm_has_the_length_of_the_distance(space: Space, x: Tensor, y: Tensor) -> Tensor:
     distance = _dist(space, x, y)
     length = space.length(x, space.manifold.logmap(x, y))
-    return only(space.short(distance), ratio(length - distance, distance * space.condition(x, y)))
+    scale = distance * space.condition(x, y) if space.k is not None else distance + space.rounding(x, y)
+    return only(space.short(distance), ratio(length - distance, scale))
 
 
 @law(
@@ -230,7 +244,7 @@ def long_tangents_survive(space: Space, g: Tensor) -> Tensor:
 
 @law("γ(0) = x and γ(1) = y", needs=["geodesic"], tolerance="chain", group="geodesics")
 def geodesic_joins_its_ends(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    length = space.gap(x, y)
+    length = space.way(x, y)
     start, end = (space.manifold.geodesic(torch.full_like(x[..., :1], t), x, y) for t in (0.0, 1.0))
     plus = space.spread(length) + length
     error = torch.maximum(space.point_error(start, x, y, plus=length), space.point_error(end, y, x, plus=plus))
@@ -254,7 +268,7 @@ def geodesic_has_constant_speed(space: Space, t: Tensor, x: Tensor, y: Tensor) -
 
 @law("γ(t) = exp_x(t·log_x(y))", needs=["geodesic", "expmap", "logmap"], tolerance="chain", group="geodesics")
 def geodesic_is_the_exponential_of_the_logarithm(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    length = space.gap(x, y)
+    length = space.way(x, y)
     one = space.manifold.geodesic(t, x, y)
     other = space.manifold.expmap(x, t * space.manifold.logmap(x, y))
     return only(space.resolved(length), space.point_error(one, other, x, y, plus=space.spread(length) + length))
@@ -289,25 +303,27 @@ def transport_is_an_isometry(space: Space, x: Tensor, y: Tensor, u: Tensor, v: T
     moved_u, moved_v = space.manifold.transp(x, y, u), space.manifold.transp(x, y, v)
     before = _flat(space.manifold.inner(x, u, v), x.shape[0])
     after = _flat(space.manifold.inner(y, moved_u, moved_v), x.shape[0])
-    scale = space.length(x, u) * space.length(x, v) * space.condition(x, y)
-    return only(space.short(space.gap(x, y)), ratio(after - before, scale))
+    scale = _pairing_scale(space, x, u, v) + _pairing_scale(space, y, moved_u, moved_v)
+    return only(space.short(space.way(x, y)), ratio(after - before, scale * space.condition(x, y)))
 
 
 @law("transport to y and back changes nothing", needs=["transp"], tolerance="chain", group="transport")
 def transport_inverts(space: Space, x: Tensor, y: Tensor, u: Tensor) -> Tensor:
-    back = space.manifold.transp(y, x, space.manifold.transp(x, y, u))
-    return only(
-        space.short(space.gap(x, y)),
-        ratio(space.euclidean(back - u), space.euclidean(u) * space.condition(x, y)),
-    )
+    there = space.manifold.transp(x, y, u)
+    back = space.manifold.transp(y, x, there)
+    scale = space.euclidean(u) * space.condition(x, y)
+    if space.k is None:
+        scale = scale + _carried_scale(space, x, y, u, there)
+    return only(space.short(space.way(x, y)), ratio(space.euclidean(back - u), scale))
 
 
 @law("transport is linear", needs=["transp"], tolerance="chain", group="transport")
 def transport_is_linear(space: Space, x: Tensor, y: Tensor, u: Tensor, v: Tensor) -> Tensor:
     move = space.manifold.transp
-    left, right = move(x, y, 2 * u - v), 2 * move(x, y, u) - move(x, y, v)
-    scale = (space.euclidean(move(x, y, u)) + space.euclidean(move(x, y, v))) * space.condition(x, y)
-    return only(space.short(space.gap(x, y)), ratio(space.euclidean(left - right), scale))
+    moved_u, moved_v = move(x, y, u), move(x, y, v)
+    left, right = move(x, y, 2 * u - v), 2 * moved_u - moved_v
+    scale = _carried_scale(space, x, y, u, moved_u) + _carried_scale(space, x, y, v, moved_v)
+    return only(space.short(space.way(x, y)), ratio(space.euclidean(left - right), scale))
 
 
 @law(
@@ -317,7 +333,7 @@ def transport_is_linear(space: Space, x: Tensor, y: Tensor, u: Tensor, v: Tensor
     group="transport",
 )
 def transport_carries_velocity(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    length = space.gap(x, y)
+    length = space.way(x, y)
     carried = space.manifold.transp(x, y, space.manifold.logmap(x, y))
     expected = -space.manifold.logmap(y, x)
     scale = length * space.condition(x, y) if space.k is not None else length + space.rounding(x, y)
@@ -350,9 +366,7 @@ def combined_exponential_and_transport_agree(space: Space, x: Tensor, u: Tensor,
     followed = space.manifold.transp_follow_expmap(x, u, v)
     end = space.manifold.expmap(x, u)
     expected = space.manifold.transp(x, end, v)
-    scale = space.euclidean(expected) * space.condition(x, y)
-    if space.k is None:
-        scale = scale + space.euclidean(v) * (1 + space.rounding(x, y))
+    scale = _carried_scale(space, x, y, v, expected)
     place = space.point_error(y, end, x, plus=space.spread(space.length(x, u)))
     vectors = torch.maximum(
         ratio(space.euclidean(carried - expected), scale), ratio(space.euclidean(followed - expected), scale)
@@ -370,14 +384,12 @@ def combined_retraction_and_transport_agree(space: Space, x: Tensor, u: Tensor, 
     followed = space.manifold.transp_follow_retr(x, u, v)
     end = space.manifold.retr(x, u)
     expected = space.manifold.transp(x, end, v)
-    scale = space.euclidean(expected) * space.condition(x, y)
-    if space.k is None:
-        scale = scale + space.euclidean(v) * (1 + space.rounding(x, y))
+    scale = _carried_scale(space, x, y, v, expected)
     place = space.point_error(y, end, x, plus=space.spread(space.length(x, u)))
     vectors = torch.maximum(
         ratio(space.euclidean(carried - expected), scale), ratio(space.euclidean(followed - expected), scale)
     )
-    return only(space.short(space.gap(x, end)), torch.maximum(place, vectors))
+    return only(space.short(space.way(x, end)), torch.maximum(place, vectors))
 
 
 # --------------------------------------------------------------------------------- projection, retraction and gradients
@@ -417,6 +429,61 @@ def projection_is_onto_and_leaves_points_alone(space: Space, e: Tensor, x: Tenso
     else:
         still = torch.maximum(still, ratio(space.euclidean(projected - e), size))
     return torch.stack([inside, still, ray]).amax(0)
+
+
+def _beside(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    """How much of u is not tangent at x, in float64."""
+    u = u.detach().double()
+    return space.euclidean(u - space.wide.proju(x.detach().double(), u))
+
+
+@law(
+    "a projected vector is tangent, and projecting it again changes nothing",
+    needs=["proju"],
+    group="projection",
+)
+def projection_of_vectors_is_idempotent(space: Space, x: Tensor, g: Tensor) -> Tensor:
+    once = space.manifold.proju(x, g)
+    twice = space.manifold.proju(x, once)
+    return ratio(space.euclidean(twice - once), space.vector_rounding(x, g) + space.euclidean(g))
+
+
+@law("the projection of vectors leaves tangent ones alone", needs=["proju", "inner"], group="projection")
+def projection_leaves_tangent_vectors_alone(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    return ratio(space.euclidean(space.manifold.proju(x, u) - u), space.vector_rounding(x, u) + space.euclidean(u))
+
+
+@law("logarithms are tangent vectors", needs=["logmap", "proju"], tolerance="chain", group="projection")
+def logarithms_are_tangent(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    vector = space.manifold.logmap(x, y)
+    # the point itself is off the manifold by a rounding, and the vector leans with it
+    scale = space.euclidean(vector) * (1 + space.rounding(x)) + space.rounding(x, y)
+    return only(space.short(space.way(x, y)), ratio(_beside(space, x, vector), scale))
+
+
+@law("transported vectors are tangent", needs=["transp", "proju"], tolerance="chain", group="projection")
+def transported_vectors_are_tangent(space: Space, x: Tensor, y: Tensor, u: Tensor) -> Tensor:
+    moved = space.manifold.transp(x, y, u)
+    scale = _carried_scale(space, x, y, u, moved) * (1 + space.rounding(x, y))
+    return only(space.short(space.way(x, y)), ratio(_beside(space, y, moved), scale))
+
+
+@law("Riemannian gradients are tangent vectors", needs=["egrad2rgrad", "proju"], group="projection")
+def riemannian_gradients_are_tangent(space: Space, x: Tensor, g: Tensor) -> Tensor:
+    scale = (space.vector_rounding(x, g) + space.euclidean(g)) * (1 + space.rounding(x))
+    return ratio(_beside(space, x, space.manifold.egrad2rgrad(x, g)), scale)
+
+
+@law(
+    "the exponential map ends on the manifold: projecting its end changes nothing",
+    needs=["expmap", "projx"],
+    tolerance="chain",
+    group="projection",
+)
+def exponentials_are_points(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    end = space.manifold.expmap(x, u)
+    there = space.wide.projx(end.detach().double())
+    return ratio(space.euclidean(there - end.detach().double()), space.rounding(x, end) + space.euclidean(end))
 
 
 @law(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hgeo.testing import oracle
-from hgeo.testing._space import Space, ratio
+from hgeo.testing._space import Space, curved_distance, ratio
 from hgeo.testing.laws._law import SKIPPED, law, only
 
 __all__: list[str] = []
@@ -150,6 +152,94 @@ def sphere_maps_are_the_projected_ones(space: Space, p: Tensor, x: Tensor, y: Te
     apart = (above - distance).abs() * math.sqrt(k)
     maps = only(angle < 0.9 * math.pi, torch.maximum(forward, back))
     return torch.maximum(maps, apart)
+
+
+# --------------------------------------------------------------------- manifolds that are the ball in other coordinates
+
+
+def _pictured(space: Space, x: Tensor) -> tuple[float, Tensor]:
+    """The curvature, and the points in stereographic coordinates, in float64."""
+    assert space.chart is not None
+    k, picture = space.chart
+    return k, picture(x.detach().double())
+
+
+def _pushed(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    """Tangent vectors in stereographic coordinates, in float64."""
+    assert space.chart is not None
+    point, vector = x.detach().double(), u.detach().double()
+    return torch.autograd.functional.jvp(space.chart[1], point, vector)[1]
+
+
+def _exactly(function: Callable[..., list[Any]], k: float, *values: Tensor) -> Tensor:
+    """The oracle's vectors, row by row."""
+    rows = [function(*row, k=k) for row in zip(*values, strict=True)]
+    numbers = [[float(entry) if abs(entry) > oracle.TINY else 0.0 for entry in row] for row in rows]
+    return torch.tensor(numbers, dtype=torch.float64)
+
+
+def _metric_length(x: Tensor, u: Tensor, k: float) -> Tensor:
+    return 2 * u.norm(dim=-1) / (1 + k * x.square().sum(-1))
+
+
+@law(
+    "the distance is that of the stereographic model",
+    needs=["dist", "chart"],
+    tolerance="chain",
+    group="models",
+)
+def distance_agrees_with_the_stereographic_model(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    k, a = _pictured(space, x)
+    expected = curved_distance(a, _pictured(space, y)[1], k)
+    distance = space.manifold.dist(x, y).double().reshape(len(x), -1).amax(-1)
+    return only(space.short(expected), ratio(distance - expected, expected + space.rounding(x, y)))
+
+
+@law(
+    "the exponential map is that of the stereographic model",
+    needs=["expmap", "chart"],
+    tolerance="chain",
+    group="models",
+)
+def exponential_agrees_with_the_stereographic_model(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    k, a = _pictured(space, x)
+    length = space.length(x, u)
+    end = space.manifold.expmap(x, u)
+    expected = _exactly(oracle.expmap, k, a, _pushed(space, x, u))
+    scale = length + space.spread(length) + space.rounding(x, end)
+    return only(space.short(length), ratio(curved_distance(_pictured(space, end)[1], expected, k), scale))
+
+
+@law(
+    "the logarithm is that of the stereographic model",
+    needs=["logmap", "chart"],
+    tolerance="chain",
+    group="models",
+)
+def logarithm_agrees_with_the_stereographic_model(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    (k, a), (_, b) = _pictured(space, x), _pictured(space, y)
+    length = curved_distance(a, b, k)
+    speaks = space.short(length)
+    vector = _pushed(space, x, space.manifold.logmap(x, y))
+    expected = _exactly(oracle.logmap, k, a, torch.where(speaks.unsqueeze(-1), b, a))
+    return only(speaks, ratio(_metric_length(a, vector - expected, k), length + space.rounding(x, y)))
+
+
+@law(
+    "parallel transport is that of the stereographic model",
+    needs=["transp", "chart"],
+    tolerance="chain",
+    group="models",
+)
+def transport_agrees_with_the_stereographic_model(space: Space, x: Tensor, y: Tensor, u: Tensor) -> Tensor:
+    (k, a), (_, b) = _pictured(space, x), _pictured(space, y)
+    moved = space.manifold.transp(x, y, u)
+    expected = _exactly(oracle.parallel_transport, k, a, b, _pushed(space, x, u))
+    deviation = _metric_length(b, _pushed(space, y, moved) - expected, k)
+    # an error of a point turns the vector: its condition multiplies that of the vector
+    turn = 1 + math.sqrt(abs(k)) * space.rounding(x, y)
+    scale = (space.vector_rounding(x, u) + space.vector_rounding(y, moved)) * turn
+    return only(space.short(curved_distance(a, b, k)), ratio(deviation, scale))
 
 
 # -------------------------------------------------------------------------------------------------------- trigonometry

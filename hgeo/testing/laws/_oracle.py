@@ -297,7 +297,7 @@ def by_curvature(space: Space, operation: Operation, batch: Sequence[Tensor]) ->
         return None
     learnable, name, parameter = copied
     module = _Call(learnable, operation)
-    chain = torch.autograd.grad(learnable.k, parameter)[0]
+    chain = _jacobian(learnable.k, parameter, 1)[0]
     stored = parameter.detach().expand(shape).clone().requires_grad_()
     plain = module(*batch)
     try:

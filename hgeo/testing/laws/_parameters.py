@@ -99,7 +99,7 @@ def curvature_stays_legal(space: Space, x: Tensor) -> Tensor:
     legal = all(value == value and abs(value) < 1e6 and (signs * value >= 0 or not one_sided) for value in down)
     # however long it was pushed, it is ten steps away and not thirty: nothing piled up behind the bound
     up = _train(made, 1.0, 10, 0.1, torch.optim.Adam)
-    back = signs * up[-1] > max(signs * down[-1], 0.0)
+    back = signs * up[-1] > (0.0 if one_sided else signs * down[-1])
     return _everywhere(x, 0.0 if legal and back else 1.0)
 
 
@@ -115,8 +115,10 @@ def curvature_is_never_stale(space: Space, x: Tensor, y: Tensor, p: Tensor) -> T
     other = space.sibling(changed)
     if other is None:
         return _everywhere(x, -1.0)
-    size = x.double().norm(dim=-1, keepdim=True)
-    x, y = ((value.double() * (0.5 / size.clamp_min(0.5))).to(space.dtype) for value in (x, y))
+    x, y = (
+        (value.double() * (0.5 / value.double().norm(dim=-1, keepdim=True).clamp_min(0.5))).to(space.dtype)
+        for value in (x, y)
+    )
     mine = copy.deepcopy(space.manifold)
     operations = (("dist", (x, y)), ("expmap0", (p,)), ("logmap0", (x,)), ("mobius_add", (x, y)))
     for name, values in operations:  # fill any cache there may be
