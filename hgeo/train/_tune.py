@@ -1,21 +1,22 @@
 """Hyper-parameter search: the same budget for every method, validation nodes only.
 
 A cell is (data set, dimension, method). Trials are proposed by optuna's TPE sampler in rounds; the runs of a round
-(trials × seeds) share one batch of :mod:`hgeo.train._batched`. The best few are then run again with further seeds, and
-the one with the best mean validation accuracy over all its seeds is frozen. Test nodes are never evaluated here.
+share batches of :mod:`hgeo.train._batched`. The best few are then run again with further seeds, in two finals, and the
+one with the best mean validation accuracy over all its seeds is frozen. Test nodes are never evaluated here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from hgeo.models._config import Config, defaults
-from hgeo.train._batched import BATCHED_METHODS, Views, train_batch
+from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_batch
 from hgeo.train._cells import Cell
 
 __all__ = ["BUDGETS", "Budget", "frozen_configs", "search_space", "tune_cell", "tuning_cell", "write_frozen"]
@@ -26,13 +27,16 @@ TUNING_SEED = 1000
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a cell may spend, whatever the method."""
+    """How much a cell may spend, whatever the method.
 
-    rounds: int = 1
-    trials: int = 8
+    ``finals`` are (how many trials go on, with how many further seeds each), one final after the other: a single seed
+    on a few hundred validation nodes is too little to choose by, and too much to spend on a poor trial.
+    """
+
+    rounds: int = 4
+    trials: int = 16
     seeds: int = 1
-    finalists: int = 2
-    more_seeds: int = 4
+    finals: tuple[tuple[int, int], ...] = ((8, 2), (3, 8))
     epochs: int = 300
     patience: int = 50
     eval_every: int = 2
@@ -43,33 +47,35 @@ class Budget:
 
     @property
     def runs(self) -> int:
-        return self.total_trials * self.seeds + self.finalists * self.more_seeds
+        return self.total_trials * self.seeds + sum(trials * seeds for trials, seeds in self.finals)
 
 
 #: a large graph gets shorter runs; what matters is that all methods get the same
 BUDGETS = {
     "small": Budget(),
-    "large": Budget(epochs=120, patience=40, eval_every=3),
+    "large": Budget(epochs=150, patience=40, eval_every=3),
 }
 
 
 def search_space(method: str) -> dict[str, Any]:
     """optuna's distributions of everything that is searched for a method.
 
-    Training, dropouts and degree normalisation are the same for all methods where they apply (a GCN is always
-    normalised, and drops edges where the others drop attention); HAT adds its two sharpnesses and the self-loop's
-    score. The printed HAT has no further choice: c = 1, β = 1, no bias.
+    Training, dropouts, the read-out and degree normalisation are the same for all methods where they apply (a GCN is
+    always normalised, and drops edges where the others drop attention); HAT adds its two sharpnesses and the
+    self-loop's score. The printed HAT has no further choice: c = 1, β = 1, no bias, log0 of the second layer.
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
     space: dict[str, Any] = {
-        "lr": FloatDistribution(0.01, 0.06, log=True),
-        "weight_decay": FloatDistribution(1e-4, 5e-3, log=True),
+        "lr": FloatDistribution(0.005, 0.06, log=True),
+        "weight_decay": FloatDistribution(5e-5, 1e-2, log=True),
         "feat_drop": FloatDistribution(0.2, 0.8, step=0.2),
         "hidden_drop": CategoricalDistribution([0.0, 0.3, 0.6]),
         "attn_drop": CategoricalDistribution([0.0, 0.3, 0.6]),
         "label_smoothing": CategoricalDistribution([0.0, 0.1, 0.2]),
     }
+    if method != "hat-paper":
+        space["readout"] = CategoricalDistribution(["log0", "linear"])
     if method in ("hat", "hat-uniform", "gat"):
         space["degree_norm"] = CategoricalDistribution([False, True])
     if method == "hat":
@@ -98,45 +104,70 @@ def tune_cell(
     for start in _starting_points(base):
         study.enqueue_trial({name: _admissible(_value(start, name), kind) for name, kind in space.items()})
 
-    tried: list[dict[str, Any]] = []
-    seeds = range(TUNING_SEED, TUNING_SEED + allowed.seeds)
+    tried: list[_Trial] = []
     for _ in range(allowed.rounds):
-        trials = [study.ask(space) for _ in range(allowed.trials)]
-        chosen = [replace(base, **trial.params) for trial in trials]
-        results = train_batch(
-            views, [(config, seed) for config in chosen for seed in seeds], eval_every=allowed.eval_every
-        )
-        for place, (trial, config) in enumerate(zip(trials, chosen, strict=True)):
-            own = results[place * allowed.seeds : (place + 1) * allowed.seeds]
-            scores = [_score(result) for result in own]
-            study.tell(trial, sum(scores) / len(scores))
-            tried.append({"config": config, "scores": scores, "val": [result.val_accuracy for result in own]})
+        asked = [study.ask(space) for _ in range(allowed.trials)]
+        proposed = [_Trial(replace(base, **trial.params)) for trial in asked]
+        _run(views, proposed, allowed.seeds, allowed.eval_every)
+        for trial, answer in zip(asked, proposed, strict=True):
+            study.tell(trial, answer.score)
+        tried += proposed
 
-    best = sorted(tried, key=_mean_score, reverse=True)[: allowed.finalists]
-    more = range(TUNING_SEED + allowed.seeds, TUNING_SEED + allowed.seeds + allowed.more_seeds)
-    runs = [(trial["config"], seed) for trial in best for seed in more]
-    for (config, _), result in zip(runs, train_batch(views, runs, eval_every=allowed.eval_every), strict=True):
-        finalist = next(trial for trial in best if trial["config"] == config)
-        finalist["scores"].append(_score(result))
-        finalist["val"].append(result.val_accuracy)
-    winner = max(best, key=_mean_score)
+    best = tried
+    for count, seeds in allowed.finals:
+        best = sorted(best, key=lambda trial: trial.score, reverse=True)[:count]
+        _run(views, best, seeds, allowed.eval_every)
+    winner = max(best, key=lambda trial: trial.score)
     return {
-        "config": winner["config"].to_dict(),
-        "val_accuracy": sum(winner["val"]) / len(winner["val"]),
-        "seeds": len(winner["val"]),
-        "trials": [{"config": trial["config"].to_dict(), "val_accuracy": trial["val"]} for trial in tried],
+        "config": winner.config.to_dict(),
+        "val_accuracy": statistics.fmean(winner.accuracies),
+        "seeds": len(winner.accuracies),
+        "trials": [{"config": trial.config.to_dict(), "val_accuracy": trial.accuracies} for trial in tried],
     }
 
 
-def _starting_points(base: Config) -> list[Config]:
-    """Where every search begins, whatever the method: the defaults, and two more strongly regularised forms of them.
+@dataclass
+class _Trial:
+    """A configuration and what its runs reached on validation nodes, seed by seed."""
 
-    One of them normalises by degree, where that is a choice; both attend softly, where there is a β.
+    config: Config
+    accuracies: list[float] = field(default_factory=list)
+    losses: list[float] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        """Mean accuracy, and a hundredth of the loss to tell apart what 500 nodes cannot."""
+        return statistics.fmean(self.accuracies) - 0.01 * statistics.fmean(min(loss, 10.0) for loss in self.losses)
+
+
+def _run(views: Views, trials: Sequence[_Trial], seeds: int, eval_every: int) -> None:
+    """Run every trial with its next ``seeds`` seeds; trials of one structure share a batch."""
+    families: dict[Any, list[_Trial]] = {}
+    for trial in trials:
+        families.setdefault(trial.config.readout, []).append(trial)
+    for members in families.values():
+        runs = [
+            (trial, Run(trial.config, TUNING_SEED + len(trial.accuracies) + extra))
+            for trial in members
+            for extra in range(seeds)
+        ]
+        results = train_batch(views, [run for _, run in runs], eval_every=eval_every)
+        for (trial, _), result in zip(runs, results, strict=True):
+            trial.accuracies.append(result.val_accuracy)
+            trial.losses.append(result.val_loss)
+
+
+def _starting_points(base: Config) -> list[Config]:
+    """Where every search begins, whatever the method: the defaults, two more strongly regularised forms of them, and a
+    weakly regularised one with a linear read-out, for graphs that have more to learn than their labels tell.
+
+    Some normalise by degree, where that is a choice; all but the first attend softly, where there is a β.
     """
     return [
         base,
         replace(base, weight_decay=2e-3, attn_drop=0.6, degree_norm=True, beta=0.1),
         replace(base, feat_drop=0.8, lr=0.02, weight_decay=1e-3, beta=0.1),
+        replace(base, feat_drop=0.4, weight_decay=1e-4, lr=0.03, degree_norm=False, beta=0.1, readout="linear"),
     ]
 
 
@@ -145,21 +176,12 @@ def _value(config: Config, name: str) -> Any:
 
 
 def _admissible(value: Any, kind: Any) -> Any:
-    """The default's value if the space contains it, else the nearest that it does."""
+    """The value if the space contains it, else the nearest that it does."""
     if hasattr(kind, "choices"):
         numbers = [choice for choice in kind.choices if not isinstance(choice, str | bool)]
         return min(numbers, key=lambda choice: abs(choice - value)) if numbers else value
     value = min(max(value, kind.low), kind.high)
     return value if kind.step is None else kind.low + round((value - kind.low) / kind.step) * kind.step
-
-
-def _score(result: Any) -> float:
-    """Validation accuracy, and a hundredth of the loss to tell apart what 500 nodes cannot."""
-    return float(result.val_accuracy - 0.01 * min(result.val_loss, 10.0))
-
-
-def _mean_score(trial: dict[str, Any]) -> float:
-    return sum(trial["scores"]) / len(trial["scores"])
 
 
 def tuning_cell(dataset: str, dim: int, method: str, budget: Budget) -> Cell:
