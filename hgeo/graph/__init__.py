@@ -8,12 +8,13 @@ torch.Size([3, 1, 4])
 """
 
 from hgeo.graph._attention import distance_attention, edge_distance, edge_softmax, self_distance_as_mean, weighted_sum
-from hgeo.graph._backends import Backend, backends
+from hgeo.graph._backends import BACKENDS, Backend, backends
 from hgeo.graph._convert import as_graph
 from hgeo.graph._graph import CSC, Graph
 from hgeo.graph._mobius import mobius_sum
 
 __all__ = [
+    "BACKENDS",
     "CSC",
     "Backend",
     "Graph",

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from hgeo import math as hm
 from hgeo.graph import _backends
+from hgeo.graph._checks import check_device, check_edges, check_graph, check_rows, per_head
 from hgeo.graph._graph import Graph
 
 __all__ = ["SelfScore", "distance_attention", "edge_distance", "edge_softmax", "self_distance_as_mean", "weighted_sum"]
@@ -30,17 +31,20 @@ def edge_distance(
         k: signed curvature, a number or a tensor () or (H,).
         backend: a name of :func:`hgeo.graph.backends`, or "auto".
     """
-    _check_rows(graph, "p_src", p_src, graph.num_src)
+    check_graph(graph)
+    check_rows(graph, "p_src", p_src, graph.num_src)
     if p_dst is not None:
-        _check_rows(graph, "p_dst", p_dst, graph.num_dst)
+        check_rows(graph, "p_dst", p_dst, graph.num_dst)
     chosen = _backends.resolve(backend, p_src.device.type)
-    return chosen.edge_distance(graph, p_src, p_dst, _per_head("k", k, p_src))
+    return chosen.edge_distance(graph, p_src, p_dst, per_head("k", k, p_src))
 
 
 def edge_softmax(graph: Graph, scores: Tensor, *, backend: str = "auto") -> Tensor:
     """(E, H) scores as weights that sum to 1 over the edges into each destination. A score of -inf gives weight 0."""
+    check_graph(graph)
     if scores.dim() != 2 or scores.shape[0] != graph.num_edges:
         raise ValueError(f"scores must have shape ({graph.num_edges}, heads), got {tuple(scores.shape)}")
+    check_device(graph, "scores", scores)
     return _backends.resolve(backend, scores.device.type).edge_softmax(graph, _without_padding(graph, scores))
 
 
@@ -49,12 +53,11 @@ def weighted_sum(graph: Graph, weights: Tensor, values: Tensor, *, backend: str 
 
     ``weights`` is (E, H) or (E, 1), ``values`` (num_src, H, d).
     """
-    _check_rows(graph, "values", values, graph.num_src)
-    if weights.dim() != 2 or weights.shape[0] != graph.num_edges or weights.shape[1] not in (1, values.shape[1]):
-        raise ValueError(
-            f"weights must have shape ({graph.num_edges}, {values.shape[1]}) or ({graph.num_edges}, 1), "
-            f"got {tuple(weights.shape)}"
-        )
+    check_graph(graph)
+    check_rows(graph, "values", values, graph.num_src)
+    check_edges(graph, "weights", weights, values.shape[1])
+    if weights.dtype != values.dtype:
+        raise TypeError(f"weights are {weights.dtype}, values {values.dtype}; convert one of them")
     return _backends.resolve(backend, values.device.type).weighted_sum(graph, weights, values)
 
 
@@ -111,14 +114,17 @@ def distance_attention(
         >>> w.squeeze(1)
         tensor([0.8808, 0.1192, 1.0000])
     """
-    _check_rows(graph, "u", u, graph.num_src)
+    check_graph(graph)
+    check_rows(graph, "u", u, graph.num_src)
     if self_score not in ("zero", "mean"):
         raise ValueError(f"self_score must be 'zero' or 'mean', got {self_score!r}")
     for name, value in (("edge_bias", edge_bias), ("edge_factor", edge_factor)):
         if value is not None:
-            _check_edges(graph, name, value, u.shape[1])
-    if value_scale is not None and tuple(value_scale.shape) != (graph.num_src,):
-        raise ValueError(f"value_scale must have shape ({graph.num_src},), got {tuple(value_scale.shape)}")
+            check_edges(graph, name, value, u.shape[1])
+    if value_scale is not None:
+        if tuple(value_scale.shape) != (graph.num_src,):
+            raise ValueError(f"value_scale must have shape ({graph.num_src},), got {tuple(value_scale.shape)}")
+        check_device(graph, "value_scale", value_scale)
     if u.dtype in _HALF:
         # kernels compute in float32; one rounding at the end
         raised = [None if value is None else value.float() for value in (edge_bias, edge_factor, value_scale)]
@@ -138,8 +144,8 @@ def distance_attention(
             backend=backend,
         )
         return out.to(u.dtype), None if weights is None else weights.to(u.dtype)
-    k, beta = _per_head("k", k, u), _per_head("beta", beta, u)
-    scale = None if score_scale is None else _per_head("score_scale", score_scale, u)
+    k, beta = per_head("k", k, u), per_head("beta", beta, u)
+    scale = None if score_scale is None else per_head("score_scale", score_scale, u)
     edge_bias, edge_factor, value_scale = (
         None if value is None else value.to(u.dtype) for value in (edge_bias, edge_factor, value_scale)
     )
@@ -194,37 +200,3 @@ def self_distance_as_mean(graph: Graph, distance: Tensor) -> Tensor:
 def _without_padding(graph: Graph, scores: Tensor) -> Tensor:
     """Scores in which edges that only fill up a shape have -inf, and hence no weight."""
     return scores if graph.padding is None else torch.where(graph.padding.unsqueeze(-1), -torch.inf, scores)
-
-
-def _per_head(name: str, value: float | Tensor, like: Tensor) -> Tensor:
-    """A number, () or (H,) as a (H,) tensor in the dtype of the points."""
-    heads = like.shape[1]
-    if isinstance(value, Tensor):
-        if value.dim() > 1 or (value.dim() == 1 and value.shape[0] not in (1, heads)):
-            raise ValueError(f"{name} must be a number or have shape () or ({heads},), got {tuple(value.shape)}")
-        if value.device != like.device and value.dim() > 0:
-            raise ValueError(f"{name} is on {value.device}, the points on {like.device}; move both to one device")
-        return value.to(device=like.device, dtype=like.dtype).expand(heads)
-    return torch.full((heads,), float(value), dtype=like.dtype, device=like.device)
-
-
-def _check_rows(graph: Graph, name: str, value: Tensor, rows: int) -> None:
-    if not value.is_floating_point():
-        raise TypeError(f"{name} must be floating-point, got {value.dtype}")
-    if value.dim() != 3 or value.shape[0] != rows:
-        raise ValueError(f"{name} must have shape ({rows}, heads, dim), a row a node; got {tuple(value.shape)}")
-    if value.device != graph.device:
-        raise ValueError(
-            f"{name} is on {value.device}, the graph on {graph.device}; move one of them, "
-            f"for example with graph.to({value.device.type!r})"
-        )
-
-
-def _check_edges(graph: Graph, name: str, value: Tensor, heads: int) -> None:
-    if value.dim() != 2 or value.shape[0] != graph.num_edges or value.shape[1] not in (1, heads):
-        raise ValueError(
-            f"{name} must have shape ({graph.num_edges}, {heads}) or ({graph.num_edges}, 1), a row an edge; "
-            f"got {tuple(value.shape)}"
-        )
-    if value.device != graph.device:
-        raise ValueError(f"{name} is on {value.device}, the graph on {graph.device}; move both to one device")

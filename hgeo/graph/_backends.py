@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from hgeo.graph import _dgl, _fused, _reference, _scatter, _torch
 
-__all__ = ["Backend", "BackendTable", "backends", "resolve"]
+__all__ = ["BACKENDS", "Backend", "BackendTable", "backends", "resolve"]
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,23 @@ _BACKENDS = {
     )
 }
 
+BACKENDS = tuple(_BACKENDS)
+# Where the vectors of the CPU kernels were measured. Elsewhere they run if asked for, but may be slow.
+_MEASURED_PROCESSORS = ("x86_64", "AMD64")
+
+
+def _fastest(device_type: str) -> str:
+    """What "auto" takes."""
+    usable = [backend.name for backend in _BACKENDS.values() if backend.why_not(device_type) is None]
+    if usable[0] == "fused" and device_type == "cpu" and platform.machine() not in _MEASURED_PROCESSORS:
+        return usable[1]
+    return usable[0]
+
 
 def _usable(name: str, device_type: str) -> str:
     """The name of the backend to use; what is installed does not change while a process runs."""
     if name == "auto":
-        return next(b.name for b in _BACKENDS.values() if b.why_not(device_type) is None)
+        return _fastest(device_type)
     if name not in _BACKENDS:
         raise ValueError(f"there is no backend {name!r}; there are 'auto', " + ", ".join(map(repr, _BACKENDS)))
     reason = _BACKENDS[name].why_not(device_type)
@@ -91,8 +104,7 @@ class BackendTable(dict[str, str | None]):
         self.device_type = device_type
 
     def __repr__(self) -> str:
-        chosen = next(name for name, reason in self.items() if reason is None)
-        lines = [f"backends on {self.device_type}, fastest first ('auto' takes {chosen!r})"]
+        lines = [f"backends on {self.device_type}, fastest first ('auto' takes {_fastest(self.device_type)!r})"]
         lines += [f"  {name:<10} {'available' if reason is None else 'no: ' + reason}" for name, reason in self.items()]
         return "\n".join(lines)
 

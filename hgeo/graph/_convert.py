@@ -52,7 +52,7 @@ def as_graph(obj: Any, num_nodes: int | None = None) -> Graph:
         graph = _from_scipy(obj)
     else:
         raise TypeError(
-            f"cannot read a graph from {type(obj).__name__}; expected a DGLGraph or DGL block, an edge_index tensor "
+            f"cannot read a graph from {_described(obj)}; expected a DGLGraph or DGL block, an edge_index tensor "
             f"(2, E), a torch or scipy sparse adjacency (row = destination, column = source), or hgeo.Graph"
         )
     if num_nodes is not None and graph.num_src != num_nodes:
@@ -63,6 +63,13 @@ def as_graph(obj: Any, num_nodes: int | None = None) -> Graph:
 def _from_package(obj: Any, package: str) -> bool:
     """Whether the class of ``obj`` comes from ``package``, without importing it."""
     return any(base.__module__.split(".")[0] == package for base in type(obj).__mro__)
+
+
+def _described(obj: Any) -> str:
+    if isinstance(obj, list) and obj and _from_package(obj[0], "dgl"):
+        return "a list of DGL graphs (give each layer one of them)"
+    package = type(obj).__module__.split(".")[0]
+    return type(obj).__name__ if package == "builtins" else f"{package}'s {type(obj).__name__}"
 
 
 def _cached(obj: Any, evidence: Any, same: Callable[[Any, Any], bool], make: Callable[[], Graph]) -> Graph:

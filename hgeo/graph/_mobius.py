@@ -12,13 +12,14 @@ import torch
 from torch import Tensor
 
 from hgeo import math as hm
+from hgeo.graph._checks import check_edges, check_graph, check_rows, per_head
 from hgeo.graph._graph import Graph, values_unknown
 from hgeo.graph._torch import may_be_spherical
 
 __all__ = ["mobius_sum"]
 
 
-def mobius_sum(graph: Graph, weights: Tensor, u: Tensor, *, k: Tensor) -> Tensor:
+def mobius_sum(graph: Graph, weights: Tensor, u: Tensor, *, k: float | Tensor) -> Tensor:
     r"""(num_dst, H, d) points :math:`((v_1 \oplus v_2) \oplus v_3) \oplus \cdots`, where :math:`v_e = w_e \otimes h_j`.
 
     The messages of a destination are taken in the order of their source ids (parallel edges: in the caller's order).
@@ -27,10 +28,14 @@ def mobius_sum(graph: Graph, weights: Tensor, u: Tensor, *, k: Tensor) -> Tensor
 
     Args:
         graph: the graph.
-        weights: (E, H) numbers w, in the graph's edge order.
+        weights: (E, H) or (E, 1) numbers w, in the graph's edge order.
         u: (num_src, H, d) tangent coordinates at the origin, h = exp0(u).
-        k: (H,) signed curvature.
+        k: signed curvature, a number or a tensor () or (H,).
     """
+    check_graph(graph)
+    check_rows(graph, "u", u, graph.num_src)
+    check_edges(graph, "weights", weights, u.shape[1])
+    weights, k = weights.expand(-1, u.shape[1]), per_head("k", k, u)
     if values_unknown(graph.row):  # the number of steps depends on the degrees, which tracing does not know
         return _traced(weights, u, k, graph.rowptr, graph.col)
     if "mobius_schedule" not in graph.cache:

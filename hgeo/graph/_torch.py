@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hgeo.graph import _reference
+from hgeo.graph._checks import no_second_derivative
 from hgeo.graph._graph import Graph
 
 __all__ = ["edge_distance", "edge_softmax", "weighted_sum"]
@@ -283,6 +284,7 @@ def _distance_vjp(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
 
 
 _distance.register_autograd(_distance_vjp, setup_context=_distance_setup)
+_distance_backward.register_autograd(no_second_derivative)
 
 
 # --- softmax ----------------------------------------------------------------------------------------------------------
@@ -322,6 +324,7 @@ def _softmax_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _softmax.register_autograd(_softmax_vjp, setup_context=_softmax_setup)
+_softmax_backward.register_autograd(no_second_derivative)
 
 
 # --- weighted sum -----------------------------------------------------------------------------------------------------
@@ -383,3 +386,4 @@ def _sum_vjp(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
 
 
 _sum.register_autograd(_sum_vjp, setup_context=_sum_setup)
+_sum_backward.register_autograd(no_second_derivative)

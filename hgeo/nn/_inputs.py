@@ -27,12 +27,16 @@ __all__ = [
 def read_graph(graph: Any, x: Tensor) -> Graph:
     """``graph`` in whatever format, checked against the rows and the device of ``x``."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"x must be a tensor of node features, got {type(x).__name__}; call layer(graph, x)")
-    if isinstance(graph, Tensor) and graph.layout == torch.strided:
-        read = as_graph(graph, num_nodes=x.shape[0] if x.dim() else None)
-    else:
-        read = as_graph(graph)
-    if x.dim() != 2 or x.shape[0] != read.num_src:
+        # DGL's own layers take a pair on a block; here the destinations are its first sources
+        hint = "pass the features of all sources" if isinstance(x, list | tuple) else "call layer(graph, x)"
+        raise TypeError(f"x must be a tensor of node features, got {type(x).__name__}; {hint}")
+    if x.dim() != 2:
+        raise ValueError(f"x must have a row a node, shape (nodes, numbers); got shape {tuple(x.shape)}")
+    dense = (
+        isinstance(graph, Tensor) and graph.layout == torch.strided
+    )  # an edge_index does not know how many there are
+    read = as_graph(graph, num_nodes=x.shape[0] if dense else None)
+    if x.shape[0] != read.num_src:
         raise ValueError(
             f"x must have a row for each of the {read.num_src} source nodes of the graph, got shape {tuple(x.shape)}"
         )

@@ -14,6 +14,7 @@ from hgeo import manifolds
 from hgeo import math as hm
 from hgeo._geoopt import geoopt
 from hgeo.graph import (
+    BACKENDS,
     Graph,
     distance_attention,
     edge_distance,
@@ -136,11 +137,14 @@ class HATConv(Layer):
             ("self_score", self_score, ("zero", "mean")),
             ("activation_space", activation_space, ("ball", "tangent", None)),
             ("bias", bias, ("none", "tangent", "point")),
+            ("backend", backend, ("auto", *BACKENDS)),
         ):
             choice("HATConv", name, value, choices)
         for name, share in (("feat_drop", feat_drop), ("attn_drop", attn_drop)):
             if not 0.0 <= share < 1.0:
                 raise ValueError(f"HATConv: {name} must lie in [0, 1), got {share!r}")
+        if activation is not None and not callable(activation):
+            raise TypeError(f"HATConv: activation must be a function of tensors or None, got {activation!r}")
         if beta != "learn" and not (isinstance(beta, int | float) and 0 < beta < math.inf):
             raise ValueError(f"HATConv: beta must be a positive number or 'learn', got {beta!r}")
 
@@ -273,8 +277,7 @@ class HATConv(Layer):
                 weights = weights * graph.in_degrees.to(u.dtype).sqrt().index_select(0, graph.row).unsqueeze(-1)
             k = self._curvature()
             assert k is not None
-            k = k.expand(self.heads)
-            return hm.logmap0(mobius_sum(graph, weights.expand(-1, self.heads), u, k=k), k=k.unsqueeze(-1))
+            return hm.logmap0(mobius_sum(graph, weights, u, k=k), k=k.unsqueeze(-1))
         points = self._points(u)
         sums = weighted_sum(graph, weights, _geometry.lift(self.manifold, points), backend=self.backend)
         return manifolds.log0(self.manifold, _geometry.lower(self.manifold, sums)).reshape(graph.num_dst, *u.shape[1:])
@@ -348,14 +351,19 @@ class HATConv(Layer):
 
     def _edge_bias(self, given: Graph, looped: Graph, edge_bias: Tensor | None) -> Tensor | None:
         """The caller's numbers in the edge order of the graph with self-loops."""
-        if edge_bias is not None:
-            if edge_bias.shape[:1] != (given.num_edges,) or edge_bias[:1].numel() not in (0, 1, self._attentions):
-                raise ValueError(
-                    f"edge_bias must have shape ({given.num_edges},) or ({given.num_edges}, {self._attentions}), "
-                    f"a number an edge in your edge order; got {tuple(edge_bias.shape)}"
-                )
-            edge_bias = looped.from_caller_order(edge_bias.view(given.num_edges, -1))
-        return edge_bias
+        if edge_bias is None:
+            return None
+        if not isinstance(edge_bias, Tensor):
+            raise TypeError(f"edge_bias must be a tensor with a number an edge, got {type(edge_bias).__name__}")
+        column = edge_bias.unsqueeze(-1) if edge_bias.dim() == 1 else edge_bias
+        if tuple(column.shape) not in ((given.num_edges, 1), (given.num_edges, self._attentions)):
+            raise ValueError(
+                f"edge_bias must have shape ({given.num_edges},) or ({given.num_edges}, {self._attentions}), "
+                f"a number an edge in your edge order; got {tuple(edge_bias.shape)}"
+            )
+        if column.device != given.device:
+            raise ValueError(f"edge_bias is on {column.device}, the graph on {given.device}; move both to one device")
+        return looped.from_caller_order(column)
 
     def _check_manifold(self, activation_space: str | None) -> None:
         """Refuse, when the layer is made, what the manifold cannot do."""
@@ -400,9 +408,9 @@ _USUAL = {
 
 
 def _output_manifold(manifold: Any, out_dim: int, heads: int, merge: str) -> Any:
-    factors = list(manifold) if isinstance(manifold, list | tuple) else [manifold] * heads
     positive("HATConv", "out_dim", out_dim)
     positive("HATConv", "heads", heads)
+    factors = list(manifold) if isinstance(manifold, list | tuple) else [manifold] * heads
     if merge == "product":
         if len(factors) != heads:
             raise ValueError(f"a sequence of manifolds must have one a head: got {len(factors)} for {heads} heads")

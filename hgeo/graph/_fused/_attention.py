@@ -50,7 +50,7 @@ def _triton_available() -> tuple[bool, str]:
         importlib.metadata.version("triton")
     except importlib.metadata.PackageNotFoundError:
         return False, "triton is not installed (pip install triton)"
-    return True, ""
+    return (True, "") if torch.cuda.is_available() else (False, "torch sees no CUDA device")
 
 
 def _ids(ids: Tensor) -> Tensor:

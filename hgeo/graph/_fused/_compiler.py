@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import functools
 import hashlib
+import importlib
 import importlib.metadata
 import os
 import pathlib
@@ -42,6 +43,13 @@ def available() -> tuple[bool, str]:
             return False, f"{package} is not installed (pip install numba)"
     if sys.maxsize < 2**32:
         return False, "needs a 64-bit Python"
+    try:
+        # Kernels that an earlier process compiled need no Numba. Without any it must work: installed it may still
+        # refuse, for example another NumPy than it was made for.
+        if not any(cache_folder().glob(f"kernels/{_key()}-*.o")):
+            importlib.import_module("numba")
+    except Exception as error:
+        return False, f"numba cannot be used ({type(error).__name__}: {error})"
     return True, ""
 
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from hgeo.graph._checks import no_second_derivative
 from hgeo.graph._fused._layout import padded_dim
 
 __all__ = ["fused_attention"]
@@ -275,12 +276,4 @@ def _backward(ctx: Any, grad: Tensor | None, *grads_of_kept: Tensor | None) -> t
 
 torch.library.register_autograd("hgeo::fused_attention", _backward, setup_context=_setup)
 
-
-def _no_second_derivative(ctx: Any, *grads: Tensor | None) -> NoReturn:
-    raise RuntimeError(
-        "the fused attention has first derivatives only; for second derivatives (create_graph=True) "
-        'choose backend="reference"'
-    )
-
-
-torch.library.register_autograd("hgeo::fused_attention_backward", _no_second_derivative)
+torch.library.register_autograd("hgeo::fused_attention_backward", no_second_derivative)
