@@ -29,12 +29,13 @@ def test_precision_is_one_for_the_tree_itself_and_less_for_a_bad_picture():
     assert tree_embedding.mean_average_precision(10 - hops, edges) < 0.3
 
 
-def test_a_small_tree_unfolds_in_the_ball_and_not_in_the_plane():
-    curved = tree_embedding.embed(5)
-    flat = tree_embedding.embed(5, space="euclidean:2")
-    assert curved.mean_average_precision >= 0.99
-    assert curved.mean_average_precision > curved.precision_at_start + 0.05
-    assert flat.mean_average_precision < curved.mean_average_precision
+def test_a_tree_unfolds_in_the_ball_and_not_in_the_plane():
+    # Seven levels are the fewest for which the drawing at the start is wrong and the plane too narrow.
+    curved = tree_embedding.embed(7)
+    flat = tree_embedding.embed(7, space="euclidean:2")
+    assert curved.mean_average_precision >= 0.99 > 0.6 > curved.precision_at_start
+    assert flat.mean_average_precision < 0.98
+    assert curved.average_distortion < flat.average_distortion / 2
     hgeo.validate(hgeo.PoincareBall(), curved.points)
 
 
