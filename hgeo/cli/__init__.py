@@ -25,6 +25,16 @@ COMMANDS: dict[str, str] = {
     "doctor": "what is installed, what works, what to do about the rest",
 }
 
+_EPILOG = """\
+first steps:
+  hgeo doctor                              is everything here that hgeo needs?
+  hgeo data cora                           how tree-like is a graph: will curvature help?
+  hgeo train                               HAT against GAT on a built-in hierarchy, with pictures
+  hgeo train --dataset cora --space ball:16
+  hgeo check geoopt:PoincareBall           the laws of geometry, with counter-examples
+  hgeo COMMAND --help                      everything a command can do
+"""
+
 
 def _available() -> dict[str, str]:
     return {name: text for name, text in COMMANDS.items() if importlib.util.find_spec(f"hgeo.cli.{name}")}
@@ -34,7 +44,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``hgeo`` with ``argv`` (default: the process's arguments) and return its exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
-        prog="hgeo", description="Geometric deep learning on curved spaces: train, reproduce, check, measure."
+        prog="hgeo",
+        description="Geometric deep learning on curved spaces: train, reproduce, check, measure.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")

@@ -8,6 +8,19 @@ import sys
 
 __all__ = ["add_arguments", "run"]
 
+_ABOUT = {
+    "hierarchy": "a generated tree with cross links, 6 classes",
+    "karate": "Zachary's karate club, 34 members, 2 classes",
+    "cora": "citations of machine learning papers, 7 classes",
+    "citeseer": "citations of computer science papers, 6 classes",
+    "pubmed": "citations of papers on diabetes, 3 classes",
+    "photo": "photo products bought together, 8 classes",
+    "computers": "computer products bought together, 10 classes",
+    "cs": "co-authors in computer science, 15 classes",
+    "physics": "co-authors in physics, 5 classes",
+    "ogbn-arxiv": "citations between arXiv papers, 40 classes; unpack OGB's archive",
+}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo data``."""
@@ -21,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``hgeo data`` and return its exit code: 0, or 2 for data that cannot be read."""
-    from hgeo.data import NAMES, load
+    from hgeo.data import load
     from hgeo.tasks import graph_statistics
 
     if args.name is None:
-        print(json.dumps(list(NAMES)) if args.json else "\n".join(NAMES))
+        _list_names(args)
         return 0
     if args.samples < 1:
         print(f"hgeo data: --samples is {args.samples}, expected at least 1", file=sys.stderr)
@@ -61,3 +74,22 @@ def run(args: argparse.Namespace) -> int:
         print(f"  {name:<20} {text}")
     print(found.advice())
     return 0
+
+
+def _list_names(args: argparse.Namespace) -> None:
+    from hgeo.data import NAMES, available
+
+    if args.json:
+        print(json.dumps(list(NAMES)))
+        return
+    folder, present = available(args.data_dir)
+    for name in NAMES:
+        place = "built in" if name in ("hierarchy", "karate") else "here" if name in present else "not here"
+        print(f"{name:<12} {place:<9} {_ABOUT[name]}")
+    print(f"\nhere: in {folder} ($HGEO_DATA or --data-dir chooses another folder); DGL downloads what is not here.")
+    print(
+        "Your own: an .npz file with edge_index (2, E), feat (N, F), label (N,) and, if you like, train_mask, val_mask,"
+    )
+    print(
+        "test_mask. `hgeo data NAME` or `hgeo data FILE.npz` shows its shape; `hgeo train --dataset NAME` trains on it."
+    )

@@ -96,7 +96,7 @@ def _packages() -> list[Finding]:
                 version = importlib.metadata.version(name)
             except importlib.metadata.PackageNotFoundError:
                 verdict = "problem" if needed and lost == "everything" else "note"
-                findings.append(Finding(verdict, name, f"not installed; without it: no {lost}. pip install {name}"))
+                findings.append(Finding(verdict, name, f"not installed; it is for {lost}: pip install {name}"))
                 continue
             try:
                 with warnings.catch_warnings():

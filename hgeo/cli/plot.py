@@ -14,9 +14,18 @@ if TYPE_CHECKING:
 
 __all__ = ["add_arguments", "run"]
 
+_EPILOG = """\
+writes into the run folder: embedding.png, .svg and .html (a page to move through), curves.png and .svg
+
+examples:
+  hgeo plot runs/cora-hat-ball16
+  hgeo plot runs/cora-hat-ball16 --attention 1728      whom node 1728 listens to, as a picture and a table
+"""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo plot``."""
+    parser.epilog = _EPILOG
     parser.add_argument("run", type=Path, help="a run folder of hgeo train")
     parser.add_argument("--attention", type=int, metavar="NODE", help="also draw whom this node listens to")
     parser.add_argument("--layer", type=int, default=1, help="the attention layer to look at (default: 1, the first)")
@@ -34,22 +43,22 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _draw(args: argparse.Namespace) -> list[Path]:
-    from hgeo.train import Session, load_run, write_pictures
+    from hgeo.train import Session, load_run
+    from hgeo.viz import draw_run
 
     if not (args.run / "config.json").is_file() and (args.run / "session.json").is_file():
         session = Session.load(args.run)
         inside = ", ".join(session.folder(job).path.name for job in session.jobs)
         raise ValueError(f"{args.run} holds several runs; choose one: {inside}")
-    model, dataset, folder = load_run(args.run)
-    config = folder.config()
-    written = write_pictures(folder, model, dataset, title=f"{config['model']} on {config['dataset']}")
+    run = load_run(args.run)
+    written = draw_run(run)
     if args.attention is not None:
-        written += _draw_attention(args, model, dataset)
+        written += _draw_attention(args, run[0], run[1])
     return written
 
 
 def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset) -> list[Path]:
-    from hgeo.train import layer_attentions
+    from hgeo.train import layer_attentions, write_atomically
     from hgeo.viz import attention_figure, attention_rows, attention_table, save_figure
 
     attentions = layer_attentions(model, dataset)
@@ -59,5 +68,6 @@ def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset
     title = f"layer {args.layer}: whom node {args.attention} listens to"
     written = save_figure(attention_figure(rows, args.attention, title=title), args.run / f"attention-{args.attention}")
     table = args.run / f"attention-{args.attention}.md"
-    table.write_text(attention_table(rows, args.attention) + "\n", encoding="utf-8")
+    text = attention_table(rows, args.attention) + "\n"
+    write_atomically(table, lambda file: file.write(text.encode()))
     return [*written, table]

@@ -7,11 +7,14 @@ import contextlib
 import json
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
+    from hgeo.data import Dataset
     from hgeo.train import Job, RunFolder, Session
 
 __all__ = ["add_arguments", "run"]
@@ -37,13 +40,16 @@ _HIERARCHY_OPTIONS: dict[str, Any] = {
 }
 _HIERARCHY_HAT: dict[str, Any] = {"beta": 0.3, "radius_norm": False, "self_score": "zero"}
 
+_WORTH_THREADS = 2_000_000  # edges and entries of the features; below it a step takes some milliseconds
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo train``."""
     parser.epilog = _EPILOG
     parser.add_argument("--dataset", help="a name that `hgeo data` lists, or an .npz file (default: hierarchy)")
     parser.add_argument(
-        "--model", help="one of hat, hat-paper, gcn, gat, hgcn, kappa-gcn, mlp, hnn, or several: hat,gat"
+        "--model",
+        help="one of hat, hat-paper, hat-uniform, gcn, gat, hgcn, kappa-gcn, mlp, hnn, or several: hat,gat",
     )
     parser.add_argument(
         "--space", help="the hidden space, such as ball:16,c=1 (default: ball:16; hierarchy, karate: ball:2)"
@@ -62,11 +68,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of hgeo.models.Config, such as beta=0.5",
+        help="a setting of hgeo.models.Config, such as beta=0.5 or feat_drop=0.2; may be given again",
     )
     parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
     parser.add_argument("--dtype", default="float32", choices=("float32", "float64"))
-    parser.add_argument("--threads", type=_positive, help="threads of torch and of the kernels (default: torch's)")
+    parser.add_argument(
+        "--threads",
+        type=_positive,
+        help="threads of torch and of the kernels (default: 1 on small graphs, else torch's; kept by --resume)",
+    )
     parser.add_argument(
         "--backend", default="auto", help="who computes attention: auto, fused, torch, dgl, reference …"
     )
@@ -76,11 +86,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``hgeo train`` and return its exit code: 0, 2 for a wrong request, 130 after Ctrl-C."""
-    import torch
-
     try:
-        if args.threads is not None:
-            torch.set_num_threads(args.threads)
         session = _resumed(args) if args.resume else _planned(args)
         results = _train(session, resume=args.resume, pictures=not args.no_pictures)
     except KeyboardInterrupt:
@@ -107,9 +113,9 @@ def _planned(args: argparse.Namespace) -> Session:
     dataset = args.dataset or "hierarchy"
     bare = args.dataset is None and args.model is None and args.space is None
     models = [word.strip() for word in (args.model or ("hat,gat" if bare else "hat")).split(",") if word.strip()]
-    space = args.space or ("ball:2" if dataset in ("hierarchy", "karate") else "ball:16")
+    spaces = [args.space or _default_space(dataset, model) for model in models]
     count = args.seeds or (3 if bare else 1)
-    path = args.out or _fresh(Path("runs"), dataset, models, space)
+    path = args.out or _fresh(Path("runs"), dataset, models, spaces[0])
     if (path / "config.json").exists() or (path / "session.json").exists():
         raise ValueError(f"{path} already holds a run; go on with it by --resume, or choose another --out")
     jobs = [
@@ -125,10 +131,10 @@ def _planned(args: argparse.Namespace) -> Session:
             backend=args.backend,
             options=_options(args, dataset, model),
         )
-        for model in models
+        for model, space in zip(models, spaces, strict=True)
         for seed in range(args.first_seed, args.first_seed + count)
     ]
-    return Session(jobs, path)
+    return Session(jobs, path, threads=args.threads)
 
 
 def _resumed(args: argparse.Namespace) -> Session:
@@ -137,6 +143,11 @@ def _resumed(args: argparse.Namespace) -> Session:
     if args.out is None:
         raise ValueError("--resume needs --out, the folder of the run to go on with")
     return Session.load(args.out)
+
+
+def _default_space(dataset: str, model: str) -> str:
+    dim = 2 if dataset in ("hierarchy", "karate") else 16
+    return f"stereo:{dim},k=learn" if model == "kappa-gcn" else f"ball:{dim}"  # κ-GCN learns the curvature's sign
 
 
 def _fresh(parent: Path, dataset: str, models: list[str], space: str) -> Path:
@@ -175,41 +186,68 @@ def _value(text: str) -> Any:
 
 
 def _train(session: Session, *, resume: bool, pictures: bool) -> list[dict[str, Any]]:
-    datasets: dict[tuple[Any, ...], Any] = {}
-    results = []
-    for job in session.jobs:
-        key = (job.dataset, job.split_seed, job.device, job.dtype)
-        if key not in datasets:
-            datasets[key] = job.load()
-    for job in session.jobs:
-        job.build(datasets[job.dataset, job.split_seed, job.device, job.dtype])  # a wrong option speaks before training
-    session.write()
-    for job in session.jobs:
-        folder = session.folder(job)
-        with _progress(job, folder) as on_epoch, _spoken_warnings():
-            results.append(
-                job.run(
-                    datasets[job.dataset, job.split_seed, job.device, job.dtype],
-                    folder,
-                    resume=resume,
-                    pictures=pictures and session.draws(job),
-                    on_epoch=on_epoch,
-                )
-            )
-    session.write_result(results)
-    if pictures:
-        session.write_comparison()
+    datasets: dict[tuple[Any, ...], Dataset] = {}
+    with _spoken_warnings():
+        for job in session.jobs:
+            if _data_of(job) not in datasets:
+                datasets[_data_of(job)] = job.load()
+        for job in session.jobs:
+            job.check(datasets[_data_of(job)])  # a wrong option speaks before a folder is made
+        _use_threads(session, datasets.values())
+        session.write()
+        results = []
+        for number, job in enumerate(session.jobs):
+            folder = session.folder(job)
+            place = f" ({number + 1}/{len(session.jobs)})" if len(session.jobs) > 1 else ""
+            with _progress(f"{job.model} seed {job.seed}{place}", folder) as on_epoch:
+                results.append(job.run(datasets[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
+        session.write_result(results)
+        if pictures:
+            _draw(session, datasets)
     return results
 
 
+def _data_of(job: Job) -> tuple[Any, ...]:
+    """Jobs that agree in this read the same data."""
+    return job.dataset, job.split_seed, job.data_dir, job.device, job.dtype
+
+
+def _use_threads(session: Session, datasets: Iterable[Dataset]) -> None:
+    """One thread where a step takes milliseconds: sharing it out costs more than it gives, above all on a busy machine.
+
+    The choice is kept with the session, so that a run that is gone on with rounds as it did before.
+    """
+    import torch
+
+    if session.threads is None:
+        work = max(data.num_edges + _entries(data.features) for data in datasets)
+        session.threads = 1 if work < _WORTH_THREADS else torch.get_num_threads()
+    torch.set_num_threads(session.threads)
+
+
+def _entries(features: Tensor) -> int:
+    return features.values().numel() if features.is_sparse_csr else features.numel()
+
+
+def _draw(session: Session, datasets: dict[tuple[Any, ...], Dataset]) -> None:
+    """The pictures that are not there yet: of each model's first seed, and of several models beside each other."""
+    from hgeo.train import load_run
+    from hgeo.viz import compare_runs, draw_run
+
+    runs = [load_run(session.folder(job).path, dataset=datasets[_data_of(job)]) for job in session.drawn()]
+    for run in runs:
+        if not (run[2].path / "curves.svg").exists():  # the last that is written
+            draw_run(run)
+    if len(runs) > 1 and not (session.path / "embedding.svg").exists():
+        compare_runs(runs, session.path / "embedding")
+
+
 @contextlib.contextmanager
-def _progress(job: Job, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _progress(name: str, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A bar on stderr, where stderr is a terminal: loss, validation accuracy, curvature, time left."""
     from tqdm import tqdm
 
-    with tqdm(
-        total=None, desc=f"{job.model} seed {job.seed}", unit="ep", file=sys.stderr, disable=None, leave=False
-    ) as bar:
+    with tqdm(total=None, desc=name, unit="ep", file=sys.stderr, disable=None, leave=False, dynamic_ncols=True) as bar:
 
         def on_epoch(row: dict[str, Any]) -> None:
             if bar.disable:
@@ -228,6 +266,7 @@ def _progress(job: Job, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]]
 def _spoken_warnings() -> Iterator[None]:
     from tqdm import tqdm
 
+    from hgeo.data import DataWarning
     from hgeo.train import TrainingWarning
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
@@ -235,7 +274,8 @@ def _spoken_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.simplefilter("always", TrainingWarning)
+        for spoken in (DataWarning, TrainingWarning):
+            warnings.simplefilter("always", spoken)
         warnings.showwarning = show
         yield
 
@@ -247,17 +287,18 @@ def _report(session: Session, results: list[dict[str, Any]], *, as_json: bool) -
     if as_json:
         print(json.dumps({"out": str(session.path), "summary": rows, "runs": results}, indent=2))
         return
-    print(f"{session.jobs[0].dataset}, {len({job.seed for job in session.jobs})} seed(s), test nodes")
-    print(f"{'model':<12} {'space':<16} {'accuracy':>14} {'macro F1':>14} {'NMI':>14} {'epochs':>7} {'CPU s':>7}")
+    seeds = len({job.seed for job in session.jobs})
+    print(f"{session.jobs[0].dataset}, {'1 seed' if seeds == 1 else f'{seeds} seeds'}, test nodes")
+    print(f"{'model':<12} {'space':<18} {'accuracy':>14} {'macro F1':>14} {'NMI':>14} {'epochs':>7} {'CPU s':>7}")
     for row in rows:
         space = row["space"] if row["model"] not in ("gat", "gcn", "mlp") else f"euclidean:{_dimension(row['space'])}"
         cells = [_cell(row[key]) for key in ("test_accuracy", "test_macro_f1", "test_nmi")]
         numbers = f"{row['epochs']['mean']:>7.0f} {row['cpu_seconds']['mean']:>7.1f}"
-        print(f"{row['model']:<12} {space:<16} {cells[0]:>14} {cells[1]:>14} {cells[2]:>14} {numbers}")
-    pictures = sorted(session.path.rglob("embedding.png"))
-    print(f"\n{session.path}: config, metrics, weights, results")
-    for picture in pictures:
-        print(f"  {picture} and {picture.with_suffix('.html').name}")
+        print(f"{row['model']:<12} {space:<18} {cells[0]:>14} {cells[1]:>14} {cells[2]:>14} {numbers}")
+    print(f"\n{session.path}: configuration, metrics, weights and results")
+    for picture in sorted(session.path.rglob("embedding.png"), key=lambda path: len(path.parts)):
+        page = picture.with_suffix(".html")
+        print(f"  {picture}" + (f", and {page.name} to move through" if page.exists() else ""))
 
 
 def _dimension(space: str) -> int:

@@ -11,7 +11,7 @@ import difflib
 from pathlib import Path
 
 from hgeo.data._builtin import karate
-from hgeo.data._dataset import DataError, Dataset, make_dataset, random_split
+from hgeo.data._dataset import DataError, Dataset, DataWarning, make_dataset, random_split
 from hgeo.data._hierarchy import hierarchy
 from hgeo.data._named import NAMED, available, load_named
 from hgeo.data._own import from_dgl, from_npz, from_pyg
@@ -19,6 +19,7 @@ from hgeo.data._own import from_dgl, from_npz, from_pyg
 __all__ = [
     "NAMES",
     "DataError",
+    "DataWarning",
     "Dataset",
     "available",
     "from_dgl",

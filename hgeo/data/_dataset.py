@@ -15,7 +15,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from hgeo.graph import Graph
 
-__all__ = ["DataError", "Dataset", "Normalize", "make_dataset", "random_split"]
+__all__ = ["DataError", "DataWarning", "Dataset", "Normalize", "make_dataset", "random_split"]
 
 Normalize = Literal["auto", "rows", "columns", "none"]
 
@@ -25,6 +25,10 @@ _BAG_OF_WORDS_DENSITY = 0.5
 
 class DataError(ValueError):
     """A data set that cannot be used as it is; the message says which array, which shape, which row."""
+
+
+class DataWarning(UserWarning):
+    """A data set that can be used, though not quite as it was given; the message says what was done."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +135,8 @@ def make_dataset(
 
     ``normalize="auto"``: non-negative features that are mostly zeros are bags of words, stay sparse, and every row is
     divided by its sum; other features are centred and scaled column by column and divided by √F, so that a row has a
-    length of about one and hyperbolic radii begin well inside the ball.
+    length of about one and hyperbolic radii begin well inside the ball. Features that are the same in every row tell no
+    node from another; with ``normalize="auto"`` every node gets one of its own instead, and a warning says so.
     """
     called = {"edge_index": "edge_index", "feat": "feat", "label": "label", **(names or {})}
     label = _checked_labels(labels, f"{name}: {called['label']}")
@@ -150,6 +155,13 @@ def make_dataset(
         parts = random_split(label, seed=split_seed, per_class=per_class, name=name)
     else:
         parts = _checked_parts(masks, label, name)
+    if normalize == "auto" and num_nodes > 1 and _says_nothing(feature):
+        warnings.warn(
+            f"{name}: {called['feat']} is the same in every row; each node gets a feature of its own instead",
+            DataWarning,
+            stacklevel=2,
+        )
+        feature = scipy.sparse.identity(num_nodes, dtype=np.float32, format="csr")
     train, val, test = (torch.from_numpy(part) for part in parts)
     return Dataset(
         name=name,
@@ -338,6 +350,13 @@ def _normalized(features: np.ndarray | scipy.sparse.csr_matrix, normalize: Norma
         spread = np.where(spread > 1e-6 * np.abs(dense).max(axis=0, keepdims=True), spread, 1.0)
         dense = (dense - dense.mean(axis=0, keepdims=True)) / (spread * np.sqrt(dense.shape[1]))
     return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32))
+
+
+def _says_nothing(features: np.ndarray | scipy.sparse.csr_matrix) -> bool:
+    low, high = features.min(axis=0), features.max(axis=0)
+    if scipy.sparse.issparse(features):
+        low, high = low.toarray(), high.toarray()
+    return bool((low == high).all())
 
 
 def _csr_tensor(crow: Tensor, column: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:

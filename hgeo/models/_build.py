@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from torch import nn
 
@@ -44,6 +44,8 @@ def build(
         raise ValueError(
             f"{name}: unknown option {', '.join(unknown)}; the options are the fields of hgeo.models.Config"
         )
+    for option, value in options.items():
+        _check_kind(option, value)
     config = replace(config or defaults(name, dim, num_train=len(dataset.train_idx)), method=name, dim=dim, **options)
     in_dim, classes = dataset.num_features, dataset.num_classes
     model: nn.Module
@@ -57,3 +59,16 @@ def build(
     else:
         model = {"gcn": GCN, "gat": GAT, "mlp": MLP}[name](in_dim, classes, config=config)
     return model
+
+
+def _check_kind(option: str, value: Any) -> None:
+    """A setting has the type that :class:`Config` declares; an int does for a float, a bool for neither."""
+    declared = get_type_hints(Config)[option]
+    if get_origin(declared) is Literal:
+        fits, expected = value in get_args(declared), " or ".join(map(repr, get_args(declared)))
+    else:
+        kinds = get_args(declared) or (declared,)
+        fits = any(type(value) is kind or (kind is float and type(value) is int) for kind in kinds)
+        expected = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
+    if not fits:
+        raise ValueError(f"{option} is {value!r}, expected {expected}")

@@ -2,10 +2,10 @@
 
 from hgeo.train._bench import StepTime, step_benchmark
 from hgeo.train._fit import FitResult, Settings, TrainingWarning, fit
-from hgeo.train._folder import RunFolder
+from hgeo.train._folder import RunFolder, write_atomically
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
 from hgeo.train._optimizer import make_optimizer
-from hgeo.train._session import Job, Session, embed, load_run, summarize, write_pictures
+from hgeo.train._session import Job, Session, embed, load_run, summarize
 from hgeo.train._views import View, full_view, khop_view, view_for
 
 __all__ = [
@@ -30,5 +30,5 @@ __all__ = [
     "step_benchmark",
     "summarize",
     "view_for",
-    "write_pictures",
+    "write_atomically",
 ]

@@ -108,7 +108,7 @@ def fit(
     smoothing; of two epochs with the same validation accuracy the one with the lower validation loss is better; the
     loop stops when no better one has come for ``patience`` epochs. Test nodes are looked at once, at the end.
 
-    ``folder`` receives ``metrics.jsonl`` as the loop goes, a checkpoint every few seconds, ``model.safetensors`` and
+    ``folder`` receives ``metrics.jsonl`` as the loop goes, a checkpoint every few seconds and at the end, ``model.safetensors`` and
     ``result.json``. An interruption (Ctrl-C) ends the epoch, writes a checkpoint and raises ``KeyboardInterrupt``; with
     ``resume`` the loop goes on from there and ends in the same bits as if it had never stopped.
 
@@ -162,6 +162,7 @@ def fit(
             if time.perf_counter() - saved > _CHECKPOINT_SECONDS:
                 checkpoint()
                 saved = time.perf_counter()
+        checkpoint()
     model.load_state_dict(best)
     model.eval()
     result = _result(model, dataset, at, on_finish(model) if on_finish is not None else {})

@@ -14,7 +14,7 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
-__all__ = ["RunFolder", "load_state", "save_state", "write_json"]
+__all__ = ["RunFolder", "load_state", "save_state", "write_atomically", "write_json"]
 
 
 class RunFolder:
@@ -99,7 +99,7 @@ class RunFolder:
         """A function that appends a line to ``metrics.jsonl``, which first is cut to its first ``keep`` epochs."""
         kept = self.metrics()[:keep]
         text = "".join(json.dumps(_plain(row)) + "\n" for row in kept)
-        _write_atomically(self.path / "metrics.jsonl", lambda file: file.write(text.encode()))
+        write_atomically(self.path / "metrics.jsonl", lambda file: file.write(text.encode()))
         with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
 
             def append(row: dict[str, Any]) -> None:
@@ -112,7 +112,7 @@ class RunFolder:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader sees the old file or the new one, never half of it."""
     text = json.dumps(_plain(value), indent=2, sort_keys=False) + "\n"
-    _write_atomically(path, lambda file: file.write(text.encode()))
+    write_atomically(path, lambda file: file.write(text.encode()))
 
 
 def save_state(path: Path, state: Any) -> None:
@@ -122,7 +122,7 @@ def save_state(path: Path, state: Any) -> None:
     tensors: dict[str, Tensor] = {}
     skeleton = _take_apart(state, tensors)
     content = save(tensors, metadata={"hgeo": json.dumps(skeleton)})
-    _write_atomically(path, lambda file: file.write(content))
+    write_atomically(path, lambda file: file.write(content))
 
 
 def load_state(path: Path) -> Any:
@@ -190,7 +190,8 @@ def _read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def _write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
+    """Let ``write`` fill a file beside ``path`` and move it there: a reader sees the old file or all of the new one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:

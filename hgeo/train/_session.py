@@ -15,12 +15,12 @@ from torch import nn
 
 from hgeo.data import Dataset, load
 from hgeo.graph import backends
-from hgeo.manifolds import intrinsic_dim
 from hgeo.tasks import clustering_nmi
 from hgeo.train._fit import fit
 from hgeo.train._folder import RunFolder, write_json
+from hgeo.train._optimizer import make_optimizer
 
-__all__ = ["Job", "Session", "embed", "load_run", "summarize", "write_pictures"]
+__all__ = ["Job", "Session", "embed", "load_run", "summarize"]
 
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
@@ -63,13 +63,18 @@ class Job:
         model: nn.Module = build(self.model, dataset, self.space, backend=self.backend, **self.options)
         return model.to(device=self.device, dtype=_DTYPES[self.dtype])
 
+    def check(self, dataset: Dataset) -> None:
+        """Raise what :meth:`run` would raise about a wrong option, before a folder is made for it."""
+        model = self.build(dataset)
+        settings: Any = model.config
+        make_optimizer(model, lr=settings.lr, weight_decay=settings.weight_decay)
+
     def run(
         self,
         dataset: Dataset,
         folder: RunFolder | None = None,
         *,
         resume: bool = False,
-        pictures: bool = False,
         on_epoch: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
         """Train, and return what stands in ``result.json``."""
@@ -77,9 +82,8 @@ class Job:
             return folder.result()
         model = self.build(dataset)
         settings: Any = model.config
-        config = {**dataclasses.asdict(self), "settings": settings.to_dict()}
         if folder is not None:
-            folder.write_config(config)
+            folder.write_config({**dataclasses.asdict(self), "settings": settings.to_dict()})
         began = time.process_time()
 
         def finish(trained: nn.Module) -> dict[str, Any]:
@@ -89,8 +93,6 @@ class Job:
             nmi = clustering_nmi(
                 hidden[test], dataset.labels[test], manifold=getattr(trained, "hidden_manifold", None), seed=self.seed
             )
-            if folder is not None and pictures:
-                write_pictures(folder, trained, dataset, title=f"{self.model} on {self.dataset}")
             described = {"dataset": self.dataset, "model": self.model, "space": self.space, "seed": self.seed}
             return {**described, "test_nmi": nmi, "cpu_seconds": seconds}
 
@@ -108,12 +110,16 @@ class Job:
 
 
 class Session:
-    """Several jobs that belong together, in one folder: a run folder each, and ``session.json`` over them."""
+    """Several jobs that belong together, in one folder: a run folder each, and ``session.json`` over them.
 
-    def __init__(self, jobs: Sequence[Job], path: str | Path) -> None:
+    ``threads`` is how many torch and the kernels use: sums are rounded by how they are shared out, so a run that is
+    gone on with needs as many as it began with to end in the same bits.
+    """
+
+    def __init__(self, jobs: Sequence[Job], path: str | Path, *, threads: int | None = None) -> None:
         if not jobs:
             raise ValueError("a session needs at least one job")
-        self.jobs, self.path = list(jobs), Path(path).expanduser()
+        self.jobs, self.path, self.threads = list(jobs), Path(path).expanduser(), threads
 
     @classmethod
     def load(cls, path: str | Path) -> Session:
@@ -122,40 +128,28 @@ class Session:
         file = path / "session.json"
         if not file.is_file():
             raise FileNotFoundError(f"no file {file}; there is no run of hgeo train to go on with")
-        jobs = json.loads(file.read_text())["jobs"]
-        return cls([Job(**job) for job in jobs], path)
+        session = json.loads(file.read_text())
+        return cls([Job(**job) for job in session["jobs"]], path, threads=session.get("threads"))
 
     def write(self) -> None:
         """``session.json``: what is to be run, for :meth:`load`."""
-        write_json(self.path / "session.json", {"jobs": [dataclasses.asdict(job) for job in self.jobs]})
+        jobs = [dataclasses.asdict(job) for job in self.jobs]
+        write_json(self.path / "session.json", {"threads": self.threads, "jobs": jobs})
 
     def write_result(self, results: Sequence[dict[str, Any]]) -> None:
         """``summary.json``: mean and spread over seeds."""
         write_json(self.path / "summary.json", {"summary": summarize(results), "runs": list(results)})
 
-    def write_comparison(self) -> list[Path]:
-        """``embedding.png`` of a session of several models: their first seeds beside each other."""
-        from hgeo.viz import comparison_figure, save_figure
-
-        drawn = [job for job in self.jobs if self.draws(job)]
-        if len(drawn) < 2:
-            return []
-        panels = []
-        for job in drawn:
-            model, dataset, folder = load_run(self.folder(job).path)
-            manifold = getattr(model, "hidden_manifold", None)
-            title = f"{job.model}: test accuracy {folder.result()['test_accuracy']:.3f}"
-            panels.append((title, embed(model, dataset), manifold))
-        figure = comparison_figure(panels, edge_index=dataset.edge_index, labels=dataset.labels)
-        return save_figure(figure, self.path / "embedding")
-
     def folder(self, job: Job) -> RunFolder:
         """A single job owns the session's folder; of several each has one inside."""
         return RunFolder(self.path if len(self.jobs) == 1 else self.path / f"{job.model}-seed{job.seed}")
 
-    def draws(self, job: Job) -> bool:
-        """Pictures are made of the first seed of each model; ``hgeo plot`` makes those of the others."""
-        return job.seed == min(other.seed for other in self.jobs if other.model == job.model)
+    def drawn(self) -> list[Job]:
+        """The jobs that pictures are made of: the first seed of each model; ``hgeo plot`` makes those of the others."""
+        first: dict[str, Job] = {}
+        for job in self.jobs:
+            first.setdefault(job.model, job)
+        return list(first.values())
 
 
 @torch.no_grad()
@@ -168,33 +162,17 @@ def embed(model: nn.Module, dataset: Dataset) -> torch.Tensor:
     return hidden
 
 
-def load_run(path: str | Path) -> tuple[nn.Module, Dataset, RunFolder]:
-    """The trained model of a run folder, and the data it was trained on."""
+def load_run(path: str | Path, *, dataset: Dataset | None = None) -> tuple[nn.Module, Dataset, RunFolder]:
+    """The trained model of a run folder, the data it was trained on (``dataset``, if it is at hand), and the folder."""
     folder = RunFolder(path)
     config = folder.config()
     names = {field.name for field in dataclasses.fields(Job)}
     job = Job(**{name: value for name, value in config.items() if name in names})
-    dataset = job.load()
+    dataset = job.load() if dataset is None else dataset
     model = job.build(dataset)
     model.load_state_dict(folder.weights())
     model.eval()
     return model, dataset, folder
-
-
-def write_pictures(folder: RunFolder, model: nn.Module, dataset: Dataset, *, title: str) -> list[Path]:
-    """``embedding.png``, ``embedding.svg``, ``embedding.html`` and ``curves.png`` of a run."""
-    from hgeo.viz import curves_figure, embedding_figure, embedding_page, save_figure, save_page
-
-    points, manifold = embed(model, dataset), getattr(model, "hidden_manifold", None)
-    dim = points.shape[1] if manifold is None else intrinsic_dim(manifold, points.shape[1])
-    title += f", two main directions of {dim}" if dim > 2 else ""
-    shown: dict[str, Any] = {"edge_index": dataset.edge_index, "labels": dataset.labels, "title": title}
-    written = save_figure(embedding_figure(points, manifold, **shown), folder.path / "embedding")
-    written.append(save_page(embedding_page(points, manifold, **shown), folder.path / "embedding.html"))
-    metrics = folder.metrics()
-    if metrics:
-        written += save_figure(curves_figure(metrics, title=title), folder.path / "curves")
-    return written
 
 
 def summarize(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from hgeo.viz._disk import (
     save_figure,
 )
 from hgeo.viz._page import embedding_page, save_page
+from hgeo.viz._runs import compare_runs, draw_run
 
 __all__ = [
     "Listener",
@@ -20,12 +21,14 @@ __all__ = [
     "attention_figure",
     "attention_rows",
     "attention_table",
+    "compare_runs",
     "comparison_figure",
     "curves_figure",
     "disk_coordinates",
     "draw_disk",
     "draw_embedding",
     "draw_plane",
+    "draw_run",
     "embedding_figure",
     "embedding_page",
     "layer_attention",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ __all__ = [
 ]
 
 _MOST_EDGES = 6000  # more of them only make the disk grey
-_POINTS_AN_EDGE = 24
+_POINTS_AN_EDGE = 16
 
 
 @torch.no_grad()
@@ -69,14 +70,12 @@ def draw_disk(
     seed: int = 0,
 ) -> None:
     """Draw points (N, 2) of the unit disk and the geodesics of ``edge_index`` on a matplotlib ``Axes``."""
-    from matplotlib.collections import LineCollection
     from matplotlib.patches import Circle
 
     axes.add_patch(Circle((0, 0), 1, facecolor="white", edgecolor=INK, linewidth=1.2, zorder=0))
     if edge_index is not None and edge_index.shape[1]:
-        curves = _geodesics(points, _sample_links(edge_index, seed))
-        alpha = float(np.clip(6 / np.sqrt(len(curves)), 0.06, 0.6))
-        axes.add_collection(LineCollection(list(curves), colors=EDGE, linewidths=0.45, alpha=alpha, zorder=1))
+        links = _sample_links(edge_index, seed)
+        _draw_lines(axes, _geodesics(points, links), links, labels)
     _scatter(axes, points.numpy(), labels)
     axes.set_xlim(-1.03, 1.03)
     axes.set_ylim(-1.03, 1.03)
@@ -87,18 +86,17 @@ def draw_plane(
     axes: Any, points: Tensor, *, edge_index: Tensor | None = None, labels: Tensor | None = None, title: str = ""
 ) -> None:
     """Draw flat points (N, 2): what :func:`draw_disk` is for curved ones."""
-    from matplotlib.collections import LineCollection
-
     points = _two_main_directions(points.detach().cpu().double())
     if edge_index is not None and edge_index.shape[1]:
         links = _sample_links(edge_index, 0)
-        lines = points[links.T].numpy()
-        alpha = float(np.clip(6 / np.sqrt(len(lines)), 0.06, 0.6))
-        axes.add_collection(LineCollection(list(lines), colors=EDGE, linewidths=0.45, alpha=alpha, zorder=1))
+        _draw_lines(axes, points[links.T].numpy(), links, labels)
     _scatter(axes, points.numpy(), labels)
     axes.set_facecolor("white")
-    axes.margins(0.06)
-    axes.autoscale_view()
+    # a square about the points, so that a plane beside a disk is as large as the disk
+    low, high = points.min(dim=0).values, points.max(dim=0).values
+    centre, half = (low + high) / 2, 0.54 * float((high - low).max()) or 1.0
+    axes.set_xlim(float(centre[0]) - half, float(centre[0]) + half)
+    axes.set_ylim(float(centre[1]) - half, float(centre[1]) + half)
     _finish(axes, title)
 
 
@@ -174,18 +172,17 @@ def add_legend(axes: Any, labels: Tensor, class_names: Sequence[str] | None = No
 
 
 def save_figure(figure: Any, path: str | Path) -> list[Path]:
-    """Save as ``.png`` and ``.svg`` beside each other; returns both paths."""
-    stem = Path(path).with_suffix("")
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    written = []
-    for suffix in (".png", ".svg"):
-        target = stem.with_suffix(suffix)
-        # no date and a fixed salt: the same run gives the same file
-        metadata = {"Date": None} if suffix == ".svg" else {"Software": None}
-        import matplotlib
+    """Save as ``.png`` and ``.svg`` beside each other; returns both paths. The same run gives the same files."""
+    import matplotlib
 
+    from hgeo.train import write_atomically
+
+    written = []
+    for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
+        target = Path(path).with_suffix(suffix)
         with matplotlib.rc_context({"svg.hashsalt": "hgeo"}):
-            figure.savefig(target, metadata=metadata)
+            save = partial(figure.savefig, format=suffix[1:], metadata=metadata)
+            write_atomically(target, save)
         written.append(target)
     return written
 
@@ -214,6 +211,28 @@ def _sample_links(edge_index: Tensor, seed: int) -> Tensor:
         chosen = np.random.default_rng(seed).choice(links.shape[1], size=_MOST_EDGES, replace=False)
         links = links[:, torch.from_numpy(np.sort(chosen))]
     return links
+
+
+def _draw_lines(axes: Any, lines: np.ndarray, links: Tensor, labels: Tensor | None) -> None:
+    """Links inside a class in its colour, above the grey ones between classes."""
+    from matplotlib.collections import LineCollection
+
+    alpha = float(np.clip(6 / np.sqrt(len(lines)), 0.06, 0.6))
+    classes = np.full(lines.shape[0], -1)
+    if labels is not None:
+        ends = labels.cpu()[links].numpy()
+        classes = np.where(ends[0] == ends[1], ends[0], -1)
+    for label in np.unique(classes):
+        inside = label >= 0
+        axes.add_collection(
+            LineCollection(
+                list(lines[classes == label]),
+                colors=color_of(int(label)) if inside else EDGE,
+                linewidths=0.6 if inside else 0.35,
+                alpha=min(1.0, 4 * alpha) if inside else alpha,
+                zorder=1.5 if inside else 1,
+            )
+        )
 
 
 def _geodesics(points: Tensor, links: Tensor) -> np.ndarray:

@@ -69,7 +69,8 @@ def embedding_page(
 
 def save_page(page: str, path: str | Path) -> Path:
     """Write the page and return its path."""
+    from hgeo.train import write_atomically
+
     target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(page, encoding="utf-8")
+    write_atomically(target, lambda file: file.write(page.encode()))
     return target
