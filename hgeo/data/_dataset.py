@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse
+import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
@@ -21,6 +22,8 @@ Normalize = Literal["auto", "rows", "columns", "none"]
 
 # Non-negative features with more zeros than this are counts of words, and stay sparse.
 _BAG_OF_WORDS_DENSITY = 0.5
+# Mean length of their rows, as tangent coordinates: a distance of one from the origin of a ball.
+_BAG_OF_WORDS_LENGTH = 0.5
 
 
 class DataError(ValueError):
@@ -133,10 +136,14 @@ def make_dataset(
     ``masks`` maps ``train``, ``val``, ``test`` to boolean masks or to node ids; without it the nodes are split by
     ``split_seed`` (:func:`random_split`). ``names`` says what the caller calls an array, for the error messages.
 
-    ``normalize="auto"``: non-negative features that are mostly zeros are bags of words, stay sparse, and every row is
-    divided by its sum; other features are centred and scaled column by column and divided by √F, so that a row has a
-    length of about one and hyperbolic radii begin well inside the ball. Features that are the same in every row tell no
-    node from another; with ``normalize="auto"`` every node gets one of its own instead, and a warning says so.
+    ``normalize="auto"``: non-negative features that are mostly zeros are bags of words, stay sparse, every row is
+    divided by its sum, and all rows by one number, so that their mean length is ½; other features are centred and
+    scaled column by column and divided by √F, so that a row has a length of about one. Hyperbolic radii thus begin well
+    inside the ball, and a learning rate or weight decay means the same for short texts and for long ones (a row of n
+    words that sums to 1 has a length of about 1/√n). Features that are the same in every row tell no node from
+    another; with ``normalize="auto"`` every node gets one of its own instead, and a warning says so.
+    ``normalize="rows"`` divides every row by its sum and nothing else, ``"columns"`` treats any features like dense
+    ones, ``"none"`` leaves them alone.
     """
     called = {"edge_index": "edge_index", "feat": "feat", "label": "label", **(names or {})}
     label = _checked_labels(labels, f"{name}: {called['label']}")
@@ -335,6 +342,9 @@ def _normalized(features: np.ndarray | scipy.sparse.csr_matrix, normalize: Norma
             total = np.asarray(sparse.sum(axis=1)).ravel()
             scale = 1.0 / np.maximum(total, np.finfo(np.float32).tiny)
             sparse = scipy.sparse.csr_matrix(scipy.sparse.diags(scale.astype(np.float32)) @ sparse)
+        if normalize == "auto":
+            length = float(scipy.sparse.linalg.norm(sparse, axis=1).mean())
+            sparse = sparse * np.float32(_BAG_OF_WORDS_LENGTH / max(length, np.finfo(np.float32).tiny))
         return _csr_tensor(
             torch.from_numpy(sparse.indptr.astype(np.int64)),
             torch.from_numpy(sparse.indices.astype(np.int64)),

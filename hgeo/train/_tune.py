@@ -33,7 +33,7 @@ class Budget:
     on a few hundred validation nodes is too little to choose by, and too much to spend on a poor trial.
     """
 
-    rounds: int = 4
+    rounds: int = 3
     trials: int = 16
     seeds: int = 1
     finals: tuple[tuple[int, int], ...] = ((8, 2), (3, 8))
