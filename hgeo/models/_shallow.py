@@ -140,34 +140,48 @@ class LINE(ShallowEmbedding):
 
 @dataclass
 class PoincareEmbedding(ShallowEmbedding):
-    r"""Poincaré embedding (Nickel and Kiela, 2017): neighbours near, others far, on the ball, by Riemannian Adam.
+    r"""Poincaré embedding (Nickel and Kiela, 2017): related nodes near, others far, on the ball, by Riemannian Adam.
 
     .. math:: -\log \frac{e^{-d(x_i, x_j)}}{e^{-d(x_i, x_j)} + \sum_{n=1}^{K} e^{-d(x_i, x_n)}}
+
+    A hierarchy is embedded from its transitive closure, in which ancestors are related. A graph has none; here a node
+    is related to those that a random walk of up to ``window`` steps leads to.
     """
 
     dim: int = 16
     negative: int = 10
-    steps: int = 400
-    batch: int = 8192
-    lr: float = 0.02
+    steps: int = 600
+    batch: int = 2048
+    window: int = 5
+    lr: float = 0.05
     c: float = 1.0
 
     def __post_init__(self) -> None:
         self.manifold = manifolds.PoincareBall(c=self.c)
 
     def fit(self, dataset: Dataset, *, seed: int = 0) -> Tensor:
+        import dgl
+
         generator = torch.Generator().manual_seed(seed)
+        dgl.seed(seed)
+        graph = dgl.graph(tuple(dataset.edge_index), num_nodes=dataset.num_nodes)
         start = torch.randn(dataset.num_nodes, self.dim, generator=generator) * (0.1 * self.dim**-0.5)
         points = geoopt.ManifoldParameter(manifolds.exp0(self.manifold, start), manifold=self.manifold)
         optimizer = geoopt.optim.RiemannianAdam([points], lr=self.lr)
-        for source, destination, noise in _edge_batches(dataset, self.batch, self.negative, self.steps, generator):
-            others = torch.cat([destination.unsqueeze(1), noise], dim=1)
+        schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, self.steps)
+        for source, _, noise in _edge_batches(dataset, self.batch, self.negative, self.steps, generator):
+            trace, _ = dgl.sampling.random_walk(graph, source, length=self.window)
+            step = torch.randint(1, self.window + 1, (len(source), 1), generator=generator)
+            reached = torch.as_tensor(trace).gather(1, step)
+            elsewhere = reached.squeeze(1) != source
+            source, others = source[elsewhere], torch.cat([reached, noise], dim=1)[elsewhere]
             table = points.as_subclass(Tensor)
             distance = manifolds.dist(self.manifold, table[source].unsqueeze(1), table[others])
             loss = F.cross_entropy(-distance, torch.zeros(len(source), dtype=torch.long))
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
+            schedule.step()
         return points.detach().as_subclass(Tensor)
 
 
