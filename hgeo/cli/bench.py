@@ -6,10 +6,11 @@ import argparse
 import json
 import os
 import platform
+import shlex
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
@@ -22,16 +23,25 @@ What is measured: one graph attention layer, projection included, on a random gr
 forward pass, the backward pass (gradients of features and weights), and how far both raise the memory of the process.
 The contestants take turns, one step each a round, and a ratio is the median over rounds of (contestant / DGL GATConv)
 in the same round, so that a busy machine disturbs both sides alike. Ratios below 1 are faster than DGL. The numbers in
-brackets are quartiles.
+brackets are quartiles. Other parts (--train, --mobius, --optim, --large, --speedup) are measured instead, if asked for.
 
 examples:
   hgeo bench --quick                                   a minute: two sizes, d = 16
-  hgeo bench                                           the table of docs/results/speed.md
+  hgeo bench                                           all layers, some minutes
   hgeo bench --sizes 245k --dims 64 --kinds directed   one case
-  hgeo bench --sizes 10M --dims 64 --contestants fused does a train step on ten million edges fit?
+  hgeo bench --train                                   a training step, and a whole training, on Cora
+  hgeo bench --everything --markdown docs/results/speed.md
   hgeo bench --full --json > speed.json                every combination, for a program to read
 """
 _KINDS = ("symmetric", "directed", "block")
+# What is measured beside layers: option, and what it says.
+_PARTS = {
+    "train": "a training step of HAT and GATs on Cora, and a whole training until it stops",
+    "mobius": "a training step with the exact sequential Möbius sum, on Cora",
+    "optim": "an Adam step on plain weights beside torch's and geoopt's",
+    "large": "peak memory of a training step on ten million edges, d = 64",
+    "speedup": "two threads against one, from 245k edges on",
+}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--contestants", type=_words, help="parts of names, such as dgl,pyg,geoopt,fused,torch (default: all)"
     )
+    for part, text in _PARTS.items():
+        parser.add_argument(f"--{part}", action="store_true", help=text)
+    parser.add_argument("--everything", action="store_true", help="layers, first calls and all of these parts")
     parser.add_argument("--seconds", type=float, help="time a case may take, about (default: 8; --quick: 3)")
     parser.add_argument(
         "--clock",
@@ -56,32 +69,42 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-first-call", action="store_true", help="leave out the cost of a process's first call")
     parser.add_argument("--json", action="store_true", help="JSON on stdout, and nothing else there")
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the report as a page, with targets")
 
 
 def run(args: argparse.Namespace) -> int:
     """Run ``hgeo bench`` and return its exit code: 0, or 2 for a wrong request."""
+    asked = [part for part in _PARTS if args.everything or getattr(args, part)]
+    layers = args.everything or not asked
     try:
-        cases = _plan(args)
+        cases = _plan(args) if layers else []
         names, absent = _chosen(args.contestants)
+        if args.clock == "cpu" and args.speedup:
+            raise ValueError("processor time says nothing about threads; --speedup needs the wall clock")
     except ValueError as error:
         print(f"hgeo bench: {error}", file=sys.stderr)
         return 2
-    report: dict[str, Any] = {"machine": _machine(), "absent": absent, "cases": []}
-    if not args.json:
-        _print_head(report, sys.stdout)
+    out = sys.stderr if args.json else sys.stdout
+    report: dict[str, Any] = {"machine": _machine(), "clock": args.clock, "absent": absent, "cases": []}
+    _print_head(report, out)
     seconds = args.seconds if args.seconds is not None else (3.0 if args.quick else 8.0)
     for case in _progress(cases):
-        result = _measure(case, names, seconds, args.clock)
-        report["cases"].append(result)
-        if not args.json:
-            _print_case(result, sys.stdout)
-    if not args.no_first_call:
-        report["first_call"] = _first_calls(names)
-        if not args.json:
-            _print_first_calls(report["first_call"], sys.stdout)
+        report["cases"].append(_measure(case, names, seconds, args.clock))
+        _print_case(report["cases"][-1], out)
+    if layers and not args.no_first_call:
+        report["first_call"] = _parts().first_calls(names)
+        _print_first_calls(report["first_call"], out)
+    for part in asked:
+        _measure_part(part, args.clock, seconds, report)
+        _print_part(part, report, out)
     if args.json:
         json.dump(report, sys.stdout, indent=2)
         print()
+    if args.markdown is not None:
+        from hgeo.cli._speed_page import page
+
+        args.markdown.parent.mkdir(parents=True, exist_ok=True)
+        args.markdown.write_text(page(report, f"hgeo {shlex.join(sys.argv[1:])}"), encoding="utf-8")
     return 0
 
 
@@ -113,7 +136,7 @@ def _plan(args: argparse.Namespace) -> list[Case]:
         if word not in known:
             raise ValueError(f"{word!r} is none of {', '.join(known)}")
     heads = args.heads or ([1] if args.quick else [1, 4])
-    threads = args.threads or ([1] if args.quick else [1, 2])
+    threads = args.threads or ([1] if args.quick or args.clock == "cpu" else [1, 2])
     cases = []
     for size in sizes:
         for kind in kinds:
@@ -184,14 +207,15 @@ def _measure(case: Case, names: list[str], seconds: float, clock: str) -> dict[s
     from hgeo.cli._contestants import BASELINE, make, too_large
     from hgeo.cli._measure import interleaved, peak_extra_bytes
 
+    set_threads = _parts().set_threads
     before = torch.get_num_threads()
-    _set_threads(case.threads)
+    set_threads(case.threads)
     try:
         contestants = {name: make(name, case) for name in names if not too_large(name, case)}
         timings = interleaved(contestants, baseline=BASELINE, seconds=seconds, clock=clock)
         memory = {name: peak_extra_bytes(prepare) for name, prepare in contestants.items()}
     finally:
-        _set_threads(before)
+        set_threads(before)
     base = memory.get(BASELINE)
     results = {}
     for name, timing in timings.items():
@@ -206,30 +230,21 @@ def _measure(case: Case, names: list[str], seconds: float, clock: str) -> dict[s
     }
 
 
-def _set_threads(count: int) -> None:
-    import torch
+def _parts() -> Any:
+    from hgeo.cli import _parts
 
-    torch.set_num_threads(count)
-    try:
-        from dgl.utils import set_num_threads
-    except ImportError:
-        return
-    set_num_threads(count)
+    return _parts
 
 
-def _first_calls(names: list[str]) -> dict[str, float]:
-    from hgeo.cli._contestants import BASELINE
-    from hgeo.cli._measure import first_call_seconds
-
-    results = {}
-    if BASELINE in names:
-        results[BASELINE] = first_call_seconds(BASELINE, os.environ)
-    if "hgeo fused" in names:
-        with tempfile.TemporaryDirectory() as folder:
-            environment = dict(os.environ) | {"HGEO_CACHE": folder}
-            results["hgeo fused, nothing compiled yet"] = first_call_seconds("hgeo fused", environment)
-            results["hgeo fused"] = first_call_seconds("hgeo fused", environment)
-    return results
+def _measure_part(part: str, clock: str, seconds: float, report: dict[str, Any]) -> None:
+    parts = _parts()
+    if part == "speedup":
+        if clock == "wall":  # what processor time says nothing about is left out of --everything
+            report["speedup"] = [parts.speedup(size, dim, seconds) for size in ("245k", "2.5M") for dim in (16, 64)]
+    elif part in ("train", "mobius"):
+        report[part] = getattr(parts, part)(clock)
+    else:
+        report[part] = getattr(parts, part)()
 
 
 # --- reporting --------------------------------------------------------------------------------------------------------
@@ -270,3 +285,38 @@ def _print_first_calls(seconds: dict[str, float], file: TextIO) -> None:
     print("\nfirst layer and step of a new process, imports not counted", file=file)
     for name, value in seconds.items():
         print(f"{name:<36}{value:>7.2f} s", file=file)
+
+
+def _print_part(part: str, report: dict[str, Any], file: TextIO) -> None:
+    result = report.get(part)
+    if not result:
+        return
+    print(f"\n{_PARTS[part]}", file=file)
+    if isinstance(result, dict) and result.get("note"):
+        print(result["note"], file=file)
+    if part == "speedup":
+        for row in result:
+            print(f"{row['size']} edges, d = {row['dim']:<4}{row['speedup']:>6.2f} times as fast", file=file)
+    elif part == "train":
+        for name, row in result["steps"].items():
+            others = "".join(f"{ratio:>7.2f} × {other}" for other, ratio in row["over_gats"].items())
+            print(f"{name:<30}{1e3 * row['seconds']:>8.1f} ms{others}", file=file)
+        stop = result["early_stop"]
+        print(
+            f"until it stops: {stop['cpu_seconds']:.1f} s of processor time, {stop['epochs']} epochs, "
+            f"test accuracy {stop['test_accuracy']:.3f}",
+            file=file,
+        )
+    elif part == "mobius":
+        print(f"{result['seconds']:.3f} s; {result['largest_degree']} steps a sum", file=file)
+    elif part == "optim":
+        print(
+            f"hgeo {result['hgeo']:.3f} ms, torch {result['torch']:.3f} ms, geoopt {result['geoopt']:.3f} ms", file=file
+        )
+        print(f"hgeo / torch {result['ratio']:.2f}", file=file)
+    elif "peak_bytes" in result:
+        print(
+            f"{result['edges']:,} edges: {result['peak_bytes'] / 2**30:.2f} GB at most, "
+            f"a step {result['step_seconds']:.1f} s",
+            file=file,
+        )

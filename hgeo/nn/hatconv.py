@@ -98,6 +98,9 @@ class HATConv(Layer):
           own coordinates.
         - output: (num_dst, ambient dimension of ``output_dim``).
 
+    As c → 0 on the stereographic family: distance attention in flat space, :math:`\sigma(\sum_j w_{ij} W x_j)` with
+    :math:`w_{ij}` the softmax of :math:`-2\beta|W x_i - W x_j|`.
+
     Example:
         >>> import torch, hgeo
         >>> conv = hgeo.nn.HATConv(8, 4, hgeo.PoincareBall(c=1.0), heads=2)
@@ -196,8 +199,9 @@ class HATConv(Layer):
         check_features(self, x, self._numbers, self.weight)
         looped = given.with_self_loops()
         u = self._project(x)
-        out, weights = self._attend(looped, u, self._edge_bias(given, looped, edge_bias), return_attention)
-        y = out if self._ends_at_once else self._activate(self._merge(out))
+        at_once = self._ends_at_once
+        out, weights = self._attend(looped, u, self._edge_bias(given, looped, edge_bias), return_attention, at_once)
+        y = out if at_once else self._activate(self._merge(out))
         return (y, Attention(*looped.to_caller_order(weights))) if weights is not None and return_attention else y
 
     # --- project ---
@@ -215,11 +219,11 @@ class HATConv(Layer):
     # --- attend and aggregate ---
 
     def _attend(
-        self, graph: Graph, u: Tensor, edge_bias: Tensor | None, return_weights: bool
+        self, graph: Graph, u: Tensor, edge_bias: Tensor | None, return_weights: bool, at_once: bool
     ) -> tuple[Tensor, Tensor | None]:
         """(num_dst, heads, out_dim) tangent coordinates of the aggregated points, and the (E, heads) weights.
 
-        If the layer ends at once, not the coordinates but the layer's output.
+        If the layer ends ``at_once``, not the coordinates but the layer's output.
         """
         drop = None
         if self.training and self.attn_drop:
@@ -238,8 +242,8 @@ class HATConv(Layer):
                 value_scale=source_scale,
                 self_score=self.self_score,
                 return_weights=return_weights,
-                points_k=k if self._ends_at_once else None,
-                points_elu=self._ends_at_once and self.activation is not None,
+                points_k=k if at_once else None,
+                points_elu=at_once and self.activation is not None,
                 backend=self.backend,
             )
         else:

@@ -1,6 +1,6 @@
 """Training: the loop, run folders, checkpoints, tuning."""
 
-from hgeo.train._bench import StepTime, step_benchmark
+from hgeo.train._bench import EarlyStop, StepTime, early_stop_benchmark, step_benchmark
 from hgeo.train._fit import FitResult, Settings, TrainingWarning, fit
 from hgeo.train._folder import RunFolder, write_atomically
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
@@ -9,6 +9,7 @@ from hgeo.train._session import Job, Session, embed, load_run, summarize
 from hgeo.train._views import View, full_view, khop_view, view_for
 
 __all__ = [
+    "EarlyStop",
     "FitResult",
     "Health",
     "Job",
@@ -19,6 +20,7 @@ __all__ = [
     "TrainingWarning",
     "View",
     "curvatures",
+    "early_stop_benchmark",
     "embed",
     "fit",
     "full_view",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import os
 import threading
-from collections.abc import Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -26,73 +29,87 @@ _FLAT_ROOT = 2.0**-50  # stands for √|k| at k = 0, see _simd
 _TINY_SCALE = 2.0**-40  # stands for a score scale of exactly 0: scores vanish in rounding, values stay exact
 
 
+@functools.cache
+def _sizes(bits: int, dim: int) -> tuple[int, int]:
+    return tile_width(bits, dim), padded_dim(bits, dim)
+
+
 class _Call:
-    """The argument arrays of one call, one a head, and the tensors that they point to."""
+    """The numbers that a kernel reads, a row of SLOTS a head, and the tensors that they point to.
+
+    On a small graph making these takes longer than the kernels do, so it is done with plain Python numbers: each
+    touch of a tensor or a NumPy array costs as much as ten of those.
+    """
 
     def __init__(self, u: Tensor, k: Tensor, beta: Tensor, scale: Tensor) -> None:
         _, self.heads, self.dim = u.shape
         self.bits = 32 if u.dtype == torch.float32 else 64
-        self.width = tile_width(self.bits, self.dim)
-        self.padded = padded_dim(self.bits, self.dim)
-        self.kept: list[object] = []
-        self.arrays = np.zeros((self.heads, len(SLOTS)), dtype=np.int64)
-        ks, betas, scales = (t.detach().double().cpu().numpy().reshape(-1) for t in (k, beta, scale))
-        self.reals = np.empty((self.heads, 4))
-        self.reals[:, 0], self.reals[:, 1] = ks, betas
-        self.reals[:, 2] = np.where(scales == 0.0, _TINY_SCALE, scales)
-        self.reals[:, 3] = np.maximum(np.sqrt(np.abs(ks)), _FLAT_ROOT)
-        self.arrays[:, _PLACE["reals"]] = self.reals.ctypes.data + self.reals.strides[0] * np.arange(self.heads)
-        self.arrays[:, _PLACE["head"]] = np.arange(self.heads)
+        self.width, self.padded = _sizes(self.bits, self.dim)
+        self.betas = beta.tolist()
+        self.reals = array("d")
+        for curvature, sharpness, size in zip(k.tolist(), self.betas, scale.tolist(), strict=True):
+            root = max(math.sqrt(abs(curvature)), _FLAT_ROOT)
+            self.reals.extend((curvature, sharpness, size or _TINY_SCALE, root))
+        self.kept: list[Tensor] = []
+        self.row = [0] * len(SLOTS)
         self.set(heads=self.heads, dim=self.dim, padded=self.padded, u=u)
 
     def set(self, **values: Tensor | int | bool | None) -> None:
         for name, value in values.items():
-            place = _PLACE[name]
             if isinstance(value, Tensor):
                 self.kept.append(value)
-                self.arrays[:, place] = value.data_ptr()
-            else:
-                self.arrays[:, place] = 0 if value is None else int(value)
+                value = value.data_ptr()
+            self.row[_PLACE[name]] = value or 0
 
     def set_edge_numbers(self, name: str, values: Tensor | None) -> None:
         """An (E, 1) or (E, heads) tensor, read with strides."""
-        self.set(**{name: values})
         if values is not None:
             heads = values.shape[1]
-            self.set(**{f"{name}_edge_stride": heads, f"{name}_head_stride": 1 if heads > 1 else 0})
+            self.set(**{name: values})
+            self.set(**{f"{name}_edge_stride": heads, f"{name}_head_stride": heads > 1})
 
-    def run(self, kernel: str, count: int, chunk: int, scratch: int, heads: Sequence[int], work: int) -> np.ndarray:
-        """Run a kernel over [0, count) in chunks for the given heads; return the (heads, 3) partial sums."""
+    def run(
+        self, kernel: str, count: int, chunk: int, scratch: int, work: int, heads: Sequence[int] | None = None
+    ) -> np.ndarray:
+        """Run a kernel over [0, count) in chunks, for all heads or these; return their (len(heads), 3) partial sums."""
         function = load_kernel(self.bits, self.width, kernel)
-        jobs = [(head, begin, min(begin + chunk, count)) for head in heads for begin in range(0, count, chunk)]
-        partial = np.zeros((max(len(jobs), 1), 3))
-        base, row = self.arrays.ctypes.data, self.arrays.strides[0]
-        todo = iter(range(len(jobs)))
-        lock = threading.Lock()
+        heads = range(self.heads) if heads is None else heads
+        per_head = -(-count // chunk)
+        jobs = per_head * len(heads)
+        rows, partial = array("q"), array("d", bytes(24 * jobs))
+        reals, sums = self.reals.buffer_info()[0], partial.buffer_info()[0]
+        for head in heads:
+            self.row[_PLACE["head"]], self.row[_PLACE["reals"]] = head, reals + 32 * head
+            rows.extend(self.row)
+        arguments = rows.buffer_info()[0]
 
-        def worker() -> None:
+        def work_through(numbers: Iterable[int]) -> None:
             memory = np.empty(scratch, dtype=np.uint8)
-            while True:
-                with lock:
-                    number = next(todo, None)
-                if number is None:
-                    return
-                head, begin, end = jobs[number]
-                place = partial.ctypes.data + number * partial.strides[0]
-                function(base + head * row, begin, end, memory.ctypes.data, place)
+            place = memory.ctypes.data
+            for number in numbers:
+                turn, part = divmod(number, per_head)
+                begin, end = part * chunk, min(part * chunk + chunk, count)
+                function(arguments + 8 * len(SLOTS) * turn, begin, end, place, sums + 24 * number)
 
-        threads = min(torch.get_num_threads(), len(jobs))
-        if threads <= 1 or work < _SERIAL_WORK:
-            worker()
+        threads = min(torch.get_num_threads(), jobs) if work >= _SERIAL_WORK else 1
+        if threads <= 1:
+            work_through(range(jobs))
         else:
-            others = [_pool(threads - 1).submit(worker) for _ in range(threads - 1)]
-            worker()
+            todo, lock = iter(range(jobs)), threading.Lock()
+
+            def taken() -> Iterator[int]:
+                while True:
+                    with lock:
+                        number = next(todo, None)
+                    if number is None:
+                        return
+                    yield number
+
+            others = [_pool(threads - 1).submit(work_through, taken()) for _ in range(threads - 1)]
+            work_through(taken())
             for other in others:
                 other.result()
-        sums = np.zeros((self.heads, 3))
-        for (head, _, _), values in zip(jobs, partial, strict=False):
-            sums[head] += values
-        return sums
+        return np.frombuffer(partial).reshape(len(heads), per_head, 3).sum(1)
 
     def block(self, stride: int) -> int:
         return max(256, min(4096, _BLOCK_BYTES // (stride * self.bits // 8)))
@@ -111,9 +128,9 @@ def _pool(size: int) -> ThreadPoolExecutor:
     return _pools[key]
 
 
-def _needs_max(self_mean: bool, bias: Tensor | None, all_loops: int, reals: np.ndarray) -> bool:
+def _needs_max(self_mean: bool, bias: Tensor | None, all_loops: int, betas: list[float]) -> bool:
     # With a self-loop at distance 0 and nothing added to the scores, the largest of a row is known to be 0.
-    return self_mean or bias is not None or not all_loops or bool((reals[:, 1] < 0).any())
+    return self_mean or bias is not None or not all_loops or min(betas, default=0.0) < 0
 
 
 def forward(
@@ -145,14 +162,13 @@ def forward(
     zinv = u.new_empty(heads, num_dst)
     call.set(num_src=num_src, num_dst=num_dst, block=block, rowptr=rowptr, col=col, value_scale=value_scale)
     call.set(table=table, q=q, e=e, zinv=zinv, out=out, self_mean=self_mean, keep=keep)
-    call.set(needs_max=_needs_max(self_mean, bias, all_loops, call.reals))
+    call.set(needs_max=_needs_max(self_mean, bias, all_loops, call.betas))
     call.set_edge_numbers("bias", bias)
     call.set_edge_numbers("factor", factor)
-    everyone = range(heads)
-    call.run("pack", num_src, _NODES, 64, everyone, num_src * heads * dim)
+    call.run("pack", num_src, _NODES, 64, num_src * heads * dim)
     blocks = num_edges // block + 1
     scratch = call.scratch(2, block, max_degree)
-    call.run("forward", blocks, max(1, blocks // _JOBS), scratch, everyone, num_edges * heads * dim)
+    call.run("forward", blocks, max(1, blocks // _JOBS), scratch, num_edges * heads * dim)
     return out, table, q, e, zinv
 
 
@@ -195,26 +211,25 @@ def backward(
     call.set(num_src=num_src, num_dst=num_dst, block=block, rowptr=rowptr, col=col, value_scale=value_scale)
     call.set(colptr=colptr, csc_row=csc_row, csc_pos=csc_pos, pairs=pairs, grad_out=grad_out, out=out)
     call.set(table=table, q=q, e=e, zinv=zinv, self_mean=self_mean, grad_u=grad_u, grad_bias=grad_bias)
-    call.set(needs_max=_needs_max(self_mean, bias, all_loops, call.reals), needs_scalars=needs_scalars)
+    call.set(needs_max=_needs_max(self_mean, bias, all_loops, call.betas), needs_scalars=needs_scalars)
     call.set_edge_numbers("factor", factor)
-    everyone = range(heads)
-    call.run("pack_backward", num_dst, _NODES, 64, everyone, num_dst * heads * dim)
+    call.run("pack_backward", num_dst, _NODES, 64, num_dst * heads * dim)
     blocks = num_edges // block + 1
     chunk = max(1, blocks // _JOBS)
     scratch = call.scratch(5, block, max_degree)
     if symmetric:
-        sums = call.run("backward_symmetric", blocks, chunk, scratch, everyone, num_edges * heads * dim)
+        sums = call.run("backward_symmetric", blocks, chunk, scratch, num_edges * heads * dim)
     else:
         # the edge terms, the largest buffer, are those of one head
         edge_terms, row_terms = u.new_empty(num_edges + 1, 4), u.new_empty(num_dst, call.padded + 1)
         call.set(edge_terms=edge_terms, row_terms=row_terms)
         sums = np.zeros((heads, 3))
-        for head in everyone:
-            sums += call.run("backward_rows", blocks, chunk, scratch, (head,), num_edges * dim)
-            sums += call.run("backward_columns", blocks, chunk, scratch, (head,), num_edges * dim)
-    by_beta, by_k, by_scale = (torch.from_numpy(sums[:, n].copy()) for n in range(3))
+        for head in range(heads):
+            for kernel in ("backward_rows", "backward_columns"):
+                sums[head] += call.run(kernel, blocks, chunk, scratch, num_edges * dim, (head,))[0]
+    by_beta, by_k, by_scale = (torch.from_numpy(column.copy()).to(k.dtype) for column in sums.T)
     grad_bias = u.new_empty(0, heads) if grad_bias is None else grad_bias.t().contiguous()
-    return grad_u, by_k.to(k.dtype), by_beta.to(beta.dtype), by_scale.to(scale.dtype), grad_bias
+    return grad_u, by_k, by_beta, by_scale, grad_bias
 
 
 def _rows(tangent: Tensor, k: Tensor, elu: bool) -> _Call:
@@ -230,7 +245,7 @@ def points(tangent: Tensor, k: Tensor, elu: bool) -> Tensor:
     call = _rows(tangent, k, elu)
     out = tangent.new_empty(tangent.shape[0], call.dim)
     call.set(out=out)
-    call.run("points", tangent.shape[0], _NODES, call.scratch(0, 0, 0), (0,), tangent.numel())
+    call.run("points", tangent.shape[0], _NODES, call.scratch(0, 0, 0), tangent.numel())
     return out
 
 
@@ -239,5 +254,5 @@ def points_backward(grad: Tensor, tangent: Tensor, k: Tensor, result: Tensor, el
     call = _rows(tangent, k, elu)
     grad_tangent = torch.empty_like(tangent)
     call.set(out=result, grad_out=grad, grad_u=grad_tangent)
-    sums = call.run("points_backward", tangent.shape[0], _NODES, call.scratch(0, 0, 0), (0,), tangent.numel())
-    return grad_tangent, torch.tensor(sums[0, 1], dtype=k.dtype).reshape(k.shape)
+    sums = call.run("points_backward", tangent.shape[0], _NODES, call.scratch(0, 0, 0), tangent.numel())
+    return grad_tangent, torch.tensor([sums[0, 1]], dtype=k.dtype)

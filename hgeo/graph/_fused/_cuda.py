@@ -360,8 +360,8 @@ def _tan_slope_coefficients(count: int = 9) -> list[float]:
 
 
 def _heads(k: Tensor, beta: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    scale = scale.detach().double()
-    return k.detach().double(), beta.detach().double(), torch.where(scale == 0, _TINY_SCALE, scale)
+    k, beta, scale = (t.detach().double().contiguous() for t in (k, beta, scale))  # kernels read a number a head
+    return k, beta, torch.where(scale == 0, _TINY_SCALE, scale)
 
 
 def _blocks(padded: int) -> dict[str, int]:

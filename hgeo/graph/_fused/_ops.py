@@ -250,30 +250,46 @@ def _(
 _INPUTS, _OUT_K = 19, 13  # of fused_attention: how many, and where out_k stands
 
 
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    *tensors, num_edges, self_mean, symmetric, keep, elu = inputs
-    ctx.save_for_backward(*tensors, *output)
-    ctx.static = (num_edges, self_mean, symmetric, elu)
-    ctx.keep = keep
-    ctx.set_materialize_grads(False)
+class _FusedAttention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, keys: Any, *inputs: Any) -> Any:
+        output = _below_autograd(keys, *inputs)
+        *tensors, num_edges, self_mean, symmetric, keep, elu = inputs
+        ctx.save_for_backward(*tensors, *output)
+        ctx.static = (num_edges, self_mean, symmetric, elu)
+        ctx.keep = keep
+        ctx.set_materialize_grads(False)
+        return output
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
+        grad, needs = grads[0], ctx.needs_input_grad[1:]  # without that of ``keys``
+        if grad is None:
+            return (None,) * (1 + _INPUTS)
+        if not ctx.keep:
+            raise RuntimeError("fused_attention was called with keep=False; gradients need keep=True")
+        u, k, beta, scale, bias, *rest = ctx.saved_tensors
+        *found, grad_bias, grad_out_k = fused_attention_backward(
+            grad, u, k, beta, scale, bias, *rest, *ctx.static, bool(needs[1] or needs[2] or needs[3]), bool(needs[4])
+        )
+        if needs[4] and bias.shape[1] == 1:
+            grad_bias = grad_bias.sum(1, keepdim=True)
+        results = dict(enumerate((*found, grad_bias))) | {_OUT_K: grad_out_k}
+        return None, *(results.get(place) if needs[place] else None for place in range(_INPUTS))
 
 
-def _backward(ctx: Any, grad: Tensor | None, *grads_of_kept: Tensor | None) -> tuple[Tensor | None, ...]:
-    if grad is None:
-        return (None,) * _INPUTS
-    if not ctx.keep:
-        raise RuntimeError("fused_attention was called with keep=False; gradients need keep=True")
-    u, k, beta, scale, bias, *rest = ctx.saved_tensors
-    needs = ctx.needs_input_grad
-    *grads, grad_bias, grad_out_k = fused_attention_backward(
-        grad, u, k, beta, scale, bias, *rest, *ctx.static, bool(needs[1] or needs[2] or needs[3]), bool(needs[4])
-    )
-    if needs[4] and bias.shape[1] == 1:
-        grad_bias = grad_bias.sum(1, keepdim=True)
-    found = dict(enumerate((*grads, grad_bias))) | {_OUT_K: grad_out_k}
-    return tuple(found.get(place) if needs[place] else None for place in range(_INPUTS))
+def _below_autograd(keys: Any, *inputs: Any) -> Any:
+    with torch._C._AutoDispatchBelowAutograd():
+        return fused_attention.redispatch(keys & torch._C._after_autograd_keyset, *inputs)
 
 
-torch.library.register_autograd("hgeo::fused_attention", _backward, setup_context=_setup)
+def _autograd(keys: Any, *inputs: Any) -> Any:
+    differentiable = torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in inputs)
+    return _FusedAttention.apply(keys, *inputs) if differentiable else _below_autograd(keys, *inputs)
 
+
+# What torch.library.register_autograd does, without its look at every default value of the schema, which takes as long
+# as the kernels do on a small graph.
+_LIBRARY = torch.library.Library("hgeo", "FRAGMENT")
+_LIBRARY.impl("fused_attention", _autograd, "Autograd", with_keyset=True)
 torch.library.register_autograd("hgeo::fused_attention_backward", no_second_derivative)

@@ -1,0 +1,202 @@
+"""What ``hgeo bench`` measures beside single layers: training, optimisers, memory, threads, first calls."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo.cli._contestants import BASELINE, SIZES, Case, make
+from hgeo.cli._measure import CLOCKS, first_call_seconds, interleaved
+
+__all__ = ["first_calls", "large", "mobius", "optim", "set_threads", "speedup", "train"]
+
+
+def set_threads(count: int) -> None:
+    """Threads of torch, of the fused kernels, which follow it, and of DGL."""
+    torch.set_num_threads(count)
+    try:
+        from dgl.utils import set_num_threads
+    except ImportError:
+        return
+    set_num_threads(count)
+
+
+def _cora() -> tuple[Any, str | None]:
+    """Cora, or where it is missing a graph of its size, and a line that says so."""
+    from hgeo.data import DataError, Dataset, load
+
+    try:
+        return load("cora"), None
+    except (DataError, OSError) as error:
+        random = torch.Generator().manual_seed(0)
+        nodes, edges = SIZES["13k"]
+        count = edges // 2
+        a = (nodes * torch.rand(count, generator=random) ** 2).long()
+        b = torch.randint(nodes, (count,), generator=random)
+        words = torch.rand(nodes, 1433, generator=random) < 18 / 1433  # as many words a paper as Cora has
+        order = torch.randperm(nodes, generator=random)
+        dataset = Dataset(
+            name="random",
+            edge_index=torch.stack([torch.cat([a, b]), torch.cat([b, a])]),
+            num_nodes=nodes,
+            features=words.float().to_sparse_csr(),
+            labels=torch.randint(7, (nodes,), generator=random),
+            num_classes=7,
+            train_idx=order[:140],
+            val_idx=order[140:640],
+            test_idx=order[640:1640],
+        )
+        return dataset, f"a random graph of Cora's size, because Cora is missing ({error})"
+
+
+def train(clock: str) -> dict[str, Any]:
+    """A training step of HAT beside those of GATs, and a whole training until it stops, on one thread."""
+    from hgeo.train import early_stop_benchmark, step_benchmark
+
+    dataset, note = _cora()
+    before = torch.get_num_threads()
+    set_threads(1)
+    try:
+        steps = step_benchmark(dataset, clock=CLOCKS[clock])
+        whole = early_stop_benchmark(dataset)
+    finally:
+        set_threads(before)
+    rows = {
+        name: {"seconds": time.median, "ratio": time.ratio, "over_gats": {gat: time.over(steps[gat]) for gat in steps}}
+        for name, time in steps.items()
+    }
+    return {"note": note, "steps": rows, "early_stop": whole._asdict()}
+
+
+def mobius(clock: str) -> dict[str, Any]:
+    """Seconds of a full training step with the exact sequential Möbius sum: two layers, loss, backward, Adam."""
+    import hgeo
+
+    dataset, note = _cora()
+    torch.manual_seed(0)
+    ball = hgeo.PoincareBall(1.0)
+    first = hgeo.nn.HATConv(dataset.num_features, 16, ball, aggregate="mobius")
+    second = hgeo.nn.HATConv(16, dataset.num_classes, ball, in_manifold=ball, aggregate="mobius", activation=None)
+    optimizer = hgeo.optim.riemannian_adam(torch.nn.ModuleList([first, second]), lr=0.01)
+    labels = dataset.labels[dataset.train_idx]
+
+    def step() -> None:
+        optimizer.zero_grad()
+        points = second(dataset.graph, first(dataset.graph, dataset.features))
+        logits = hgeo.log0(ball, points)[dataset.train_idx]
+        torch.nn.functional.cross_entropy(logits, labels).backward()
+        optimizer.step()
+
+    before = torch.get_num_threads()
+    set_threads(1)
+    try:
+        seconds = _median_of_five(step, CLOCKS[clock])
+    finally:
+        set_threads(before)
+    largest = int(dataset.graph.in_degrees.max()) + 1
+    return {"note": note, "seconds": seconds, "largest_degree": largest}
+
+
+def _median_of_five(step: Callable[[], None], clock: Callable[[], float]) -> float:
+    step()
+    times = []
+    for _ in range(5):
+        began = clock()
+        step()
+        times.append(clock() - began)
+    return sorted(times)[2]
+
+
+def optim() -> dict[str, Any]:
+    """A step of hgeo's Riemannian Adam on a model without manifold parameters, beside torch's and geoopt's."""
+    from hgeo.optim import step_cost
+
+    cost = step_cost()
+    return cost._asdict() | {"ratio": cost.ratio}
+
+
+def speedup(size: str, dim: int, seconds: float) -> dict[str, Any]:
+    """How many times as fast two threads are as one, in turns."""
+    case = Case(size, "symmetric", dim)
+    prepare = make("hgeo fused", case)
+
+    def with_threads(count: int) -> Callable[[], Callable[[], Tensor]]:
+        def prepared() -> Callable[[], Tensor]:
+            set_threads(count)
+            return prepare()
+
+        return prepared
+
+    before = torch.get_num_threads()
+    try:
+        timings = interleaved({"1": with_threads(1), "2": with_threads(2)}, baseline="2", seconds=seconds)
+    finally:
+        set_threads(before)
+    one = timings["1"]
+    return {"size": size, "dim": dim, "speedup": one.ratio, "low": one.ratio_low, "high": one.ratio_high}
+
+
+# In a process of its own, so that its peak is that of the step: the graph, the features, the layer and its gradients.
+_LARGE = """
+import resource, sys, time, torch, hgeo
+nodes, edges, dim = map(int, sys.argv[1:])
+random = torch.Generator().manual_seed(0)
+a = (nodes * torch.rand(edges // 2, generator=random) ** 2).long()
+b = torch.randint(nodes, (edges // 2,), generator=random)
+graph = hgeo.Graph(torch.cat([a, b]), torch.cat([b, a]), num_src=nodes)
+del a, b
+layer = hgeo.nn.HATConv(dim, dim, hgeo.PoincareBall(1.0, learnable=True))
+optimizer = torch.optim.Adam(layer.parameters())
+x = torch.randn(nodes, dim, requires_grad=True)
+layer(graph, x).square().mean().backward()
+optimizer.step()
+looped = graph.with_self_loops()
+started = time.perf_counter()
+optimizer.zero_grad()
+layer(graph, x).square().mean().backward()
+optimizer.step()
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(looped.num_edges, peak * (1 if sys.platform == "darwin" else 1024), time.perf_counter() - started)
+"""
+_LARGE_NEEDS = 8 * 2**30
+
+
+def large() -> dict[str, Any]:
+    """Peak memory of a process that builds a graph of ten million edges and trains one layer, d = 64, a step."""
+    free = _available_memory()
+    if free is not None and free < _LARGE_NEEDS:
+        return {"note": f"left out: {free / 2**30:.1f} GB of memory are free, and it may take 6"}
+    nodes, edges = SIZES["10M"]
+    command = [sys.executable, "-W", "ignore", "-c", _LARGE, str(nodes), str(edges), "64"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    count, peak, seconds = done.stdout.split()
+    return {"note": None, "edges": int(count), "peak_bytes": int(peak), "step_seconds": float(seconds)}
+
+
+def _available_memory() -> int | None:
+    try:
+        with open("/proc/meminfo") as file:
+            return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return None
+
+
+def first_calls(names: list[str]) -> dict[str, float]:
+    """Seconds of a process's first layer and step, with and without compiled kernels in the cache."""
+    results = {}
+    if BASELINE in names:
+        results[BASELINE] = first_call_seconds(BASELINE, os.environ)
+    if "hgeo fused" in names:
+        with tempfile.TemporaryDirectory() as folder:
+            environment = dict(os.environ) | {"HGEO_CACHE": folder}
+            results["hgeo fused, nothing compiled yet"] = first_call_seconds("hgeo fused", environment)
+            again = [first_call_seconds("hgeo fused", environment) for _ in range(3)]
+            results["hgeo fused"] = sorted(again)[1]
+    return results
