@@ -59,6 +59,7 @@ __all__ = [
     "evaluate_all",
     "init_parameters",
     "train_batch",
+    "train_runs",
 ]
 
 #: methods the engine knows
@@ -534,6 +535,17 @@ def train_batch(
         )
         for run, (config, seed, split) in enumerate(runs)
     ]
+
+
+def train_runs(views: Views, runs: Sequence[Run], **options: Any) -> list[RunResult]:
+    """:func:`train_batch` for runs of any structure: those that can share a batch do. Results in the same order."""
+    families: dict[Any, list[int]] = {}
+    for place, run in enumerate(runs):
+        families.setdefault(_family(run.config), []).append(place)
+    results: dict[int, RunResult] = {}
+    for places in families.values():
+        results |= zip(places, train_batch(views, [runs[place] for place in places], **options), strict=True)
+    return [results[place] for place in range(len(runs))]
 
 
 def _run_shares(views: Views, runs: Sequence[Run]) -> tuple[Tensor, Tensor]:

@@ -14,7 +14,7 @@ import torch
 
 from hgeo.models import GRAPH_METHODS, SHALLOW_METHODS, Config, build, defaults, shallow
 from hgeo.tasks import accuracy, clustering_nmi, macro_f1
-from hgeo.train._batched import Run, Views, train_batch
+from hgeo.train._batched import Run, Views, train_batch, train_runs
 from hgeo.train._cells import Cell
 
 __all__ = [
@@ -90,7 +90,7 @@ def graph_runs(
         for seed in seeds:
             runs.append(Run(config, seed, splits.index(_split_of(dataset, seed))))
             owners.append(name)
-    results = train_batch(Views(*data), runs, evaluate=True, eval_every=3 if dataset in _LARGE else 1)
+    results = train_runs(Views(*data), runs, evaluate=True, eval_every=3 if dataset in _LARGE else 1)
     table: dict[str, list[dict[str, Any]]] = {name: [] for name in settings}
     for name, result in zip(owners, results, strict=True):
         assert result.logits is not None
@@ -179,8 +179,14 @@ def shallow_cell(dataset: str, dim: int, method: str, options: dict[str, Any], s
 
 
 def ablation_cells(dataset: str, dim: int, seeds: Sequence[int], base: Config | None = None) -> list[Cell]:
-    """One change at a time, from our HAT at β = 1, with the same seeds and no search."""
+    """One change at a time, from our HAT at β = 1, with the same seeds and no search.
+
+    Each of the two read-outs and of the two sums has a twin with uniform weights, so that what attention gains can be
+    told from what they do.
+    """
     start = replace(base or defaults("hat", dim), beta=1.0, beta_out=None)
+    other_sum = "mean, not normalised by degree" if start.degree_norm else "normalised by degree"
+    turned = replace(start, degree_norm=not start.degree_norm)
     if dataset in _LARGE:
         start = replace(start, epochs=200, patience=60)
     variants = {
@@ -194,6 +200,10 @@ def ablation_cells(dataset: str, dim: int, seeds: Sequence[int], base: Config | 
         "self-loop at distance 0": replace(start, self_score="zero"),
         "no radius normalisation": replace(start, radius_norm=False),
         "nearly flat, c = 0.01": replace(start, c=0.01),
+        "linear read-out": replace(start, readout="linear"),
+        "linear read-out, uniform": replace(start, readout="linear", beta=0.0),
+        other_sum: turned,
+        f"{other_sum}, uniform": replace(turned, beta=0.0),
     }
     configs = {name: config.to_dict() for name, config in variants.items()}
     cells = [Cell("hgeo.train._reproduce:graph_runs", _ablation_arguments(dataset, dim, configs, seeds), cost=10.0)]

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hgeo.models._config import Config, defaults
-from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_batch
+from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_runs
 from hgeo.train._cells import Cell
 
 __all__ = ["BUDGETS", "Budget", "frozen_configs", "search_space", "tune_cell", "tuning_cell", "write_frozen"]
@@ -141,20 +141,14 @@ class _Trial:
 
 
 def _run(views: Views, trials: Sequence[_Trial], seeds: int, eval_every: int) -> None:
-    """Run every trial with its next ``seeds`` seeds; trials of one structure share a batch."""
-    families: dict[Any, list[_Trial]] = {}
-    for trial in trials:
-        families.setdefault(trial.config.readout, []).append(trial)
-    for members in families.values():
-        runs = [
-            (trial, Run(trial.config, TUNING_SEED + len(trial.accuracies) + extra))
-            for trial in members
-            for extra in range(seeds)
-        ]
-        results = train_batch(views, [run for _, run in runs], eval_every=eval_every)
-        for (trial, _), result in zip(runs, results, strict=True):
-            trial.accuracies.append(result.val_accuracy)
-            trial.losses.append(result.val_loss)
+    """Run every trial with its next ``seeds`` seeds."""
+    owners = [trial for trial in trials for _ in range(seeds)]
+    runs = [
+        Run(trial.config, TUNING_SEED + len(trial.accuracies) + extra) for trial in trials for extra in range(seeds)
+    ]
+    for trial, result in zip(owners, train_runs(views, runs, eval_every=eval_every), strict=True):
+        trial.accuracies.append(result.val_accuracy)
+        trial.losses.append(result.val_loss)
 
 
 def _starting_points(base: Config) -> list[Config]:
