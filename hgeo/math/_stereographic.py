@@ -475,12 +475,17 @@ def dist2plane(
     ``signed`` keeps the side, ``scaled`` multiplies by |a|. At k = 0 it is 2⟨x-p, a⟩/|a|. A zero normal gives 0.
     """
     same_dimension("dist2plane", dim, x=x, p=p, a=a)
-    numerator, _, _, flat_p, flat_x = _add_parts(-p, x, k, dim)
+    numerator, denominator, ss, flat_p, flat_x = _add_parts(-p, x, k, dim)
     # 1 + k|w|² = (1+k|p|²)(1+k|x|²)/denominator for w = -p ⊕ x = numerator/denominator: the denominators cancel.
     squared = _dot(a, a, dim)
     length = torch.sqrt(torch.where(squared == 0, 1.0, squared))
-    sine = 2 * _dot(numerator, a, dim) / (flat_p * flat_x * length)
-    distance = sine * arsin_ratio(k * sine * sine)
+    flat = flat_p * flat_x
+    along = _dot(numerator, a, dim) / length
+    sine = 2 * along / flat
+    # A quarter of a sphere away from the plane the sine stands still; the cosine, from what lies across, does not.
+    across = numerator - along * a / length
+    cosine2 = ((denominator - k * ss) ** 2 + 4 * k * _dot(across, across, dim)) / (flat * flat)
+    distance = sine * _half_distance_ratio(sine * sine, cosine2.clamp(min=0.0), k)
     if not signed:
         distance = distance.abs()
     if scaled:

@@ -26,7 +26,7 @@ from hgeo.testing.laws import Law
 __all__ = ["Checker", "Report", "Result", "check_manifold", "expression", "load"]
 
 PASS, FAIL, NOT_APPLICABLE, NO_EXAMPLE = "pass", "FAIL", "not applicable", "no example"
-_BATCH = 128
+_BATCH = 2000
 _SHRINK_BUDGET = 160
 _SHRINK_SECONDS = 5.0
 

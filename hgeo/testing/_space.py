@@ -22,7 +22,7 @@ from torch import Tensor
 from hgeo._geoopt import geoopt
 from hgeo.testing import _places
 
-__all__ = ["Functions", "Space", "curved_distance", "signed_curvature"]
+__all__ = ["Functions", "Space", "curved_distance", "signed_curvature", "stereographic_embedding"]
 
 Array = npt.NDArray[np.float64]
 
@@ -101,6 +101,13 @@ def curved_distance(x: Tensor, y: Tensor, k: float) -> Tensor:
     if k > 0:
         return 2 / math.sqrt(k) * torch.asin((math.sqrt(k) * sine).clamp_max(1.0))
     return 2 * sine
+
+
+def stereographic_embedding(x: Tensor, k: float) -> Tensor:
+    """The points on the hyperboloid (k < 0) or sphere, special axis first, in float64."""
+    x = x.detach().double()
+    squared = k * x.square().sum(-1, keepdim=True)
+    return torch.cat([(1 - squared) / math.sqrt(abs(k)), 2 * x], dim=-1) / (1 + squared)
 
 
 def _sectional(manifold: Any) -> tuple[float, float] | None:

@@ -83,7 +83,10 @@ def _axes_law(operation: Operation) -> Law:
         errors.append(_relative(led.squeeze(0), expected, count))
         ones = [value[:1] if i else value for i, value in enumerate(values)]
         spread = [value[:1].expand_as(value) if i else value for i, value in enumerate(values)]
-        errors.append(_relative(call(space.manifold, operation, ones), call(space.manifold, operation, spread), count))
+        repeated = call(space.manifold, operation, spread)
+        error = _relative(call(space.manifold, operation, ones), repeated, count)
+        whole = repeated.double().reshape(count, -1).norm(dim=-1) > floor
+        errors.append(torch.where(whole | torch.isinf(error), error, 0.0))
         worst = torch.stack([error.double() for error in errors]).amax(0)
         # a result that cancelled has no digits to compare: sums in another order may differ in all of them
         return torch.where((size > floor) | torch.isinf(worst), worst, SKIPPED)

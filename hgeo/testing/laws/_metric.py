@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hgeo.testing._space import Space, ratio
+from hgeo.testing._space import Space, ratio, stereographic_embedding
 from hgeo.testing.laws._law import law, only
 
 __all__: list[str] = []
@@ -242,6 +242,19 @@ def long_tangents_survive(space: Space, g: Tensor) -> Tensor:
 # ----------------------------------------------------------------------------------------------------------- geodesics
 
 
+def _has_coordinates(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    """Whether the geodesic's point at time t is away from the point at infinity of a projected sphere."""
+    k = space.k or 0.0
+    if k <= 0:
+        return torch.ones(x.shape[0], dtype=torch.bool)
+    a, b = (stereographic_embedding(value, k) * math.sqrt(k) for value in (x, y))
+    angle = 2 * torch.atan2((a - b).norm(dim=-1, keepdim=True), (a + b).norm(dim=-1, keepdim=True))
+    part = t.double().reshape(-1, 1)
+    weights = [torch.sin((1 - part) * angle), torch.sin(part * angle)]
+    height = (weights[0] * a + weights[1] * b)[:, 0] / torch.sin(angle).squeeze(-1)
+    return ~(height < -0.9999)
+
+
 @law("γ(0) = x and γ(1) = y", needs=["geodesic"], tolerance="chain", group="geodesics")
 def geodesic_joins_its_ends(space: Space, x: Tensor, y: Tensor) -> Tensor:
     length = space.way(x, y)
@@ -263,7 +276,7 @@ def geodesic_has_constant_speed(space: Space, t: Tensor, x: Tensor, y: Tensor) -
     scale = distance + space.rounding(x, y, between) + space.spread(distance)
     first = ratio(_dist(space, x, between) - part * distance, scale)
     second = ratio(_dist(space, between, y) - (1 - part) * distance, scale)
-    return only(space.resolved(distance), torch.maximum(first, second))
+    return only(space.resolved(distance) & _has_coordinates(space, t, x, y), torch.maximum(first, second))
 
 
 @law("γ(t) = exp_x(t·log_x(y))", needs=["geodesic", "expmap", "logmap"], tolerance="chain", group="geodesics")
@@ -271,7 +284,8 @@ def geodesic_is_the_exponential_of_the_logarithm(space: Space, t: Tensor, x: Ten
     length = space.way(x, y)
     one = space.manifold.geodesic(t, x, y)
     other = space.manifold.expmap(x, t * space.manifold.logmap(x, y))
-    return only(space.resolved(length), space.point_error(one, other, x, y, plus=space.spread(length) + length))
+    error = space.point_error(one, other, x, y, plus=space.spread(length) + length)
+    return only(space.resolved(length) & _has_coordinates(space, t, x, y), error)
 
 
 @law(

@@ -10,18 +10,14 @@ import torch
 from torch import Tensor
 
 from hgeo.testing import oracle
-from hgeo.testing._space import Space, curved_distance, ratio
+from hgeo.testing._space import Space, curved_distance, ratio, stereographic_embedding
 from hgeo.testing.laws._law import SKIPPED, law, only
 
 __all__: list[str] = []
 
 
 def _embedded(space: Space, x: Tensor) -> Tensor:
-    """The point on the hyperboloid or sphere, special axis first, in float64 and without the manifold's own maths."""
-    k = space.k or 0.0
-    x = x.double()
-    squared = k * x.square().sum(-1, keepdim=True)
-    return torch.cat([(1 - squared) / math.sqrt(abs(k)), 2 * x], dim=-1) / (1 + squared)
+    return stereographic_embedding(x, space.k or 0.0)
 
 
 def _skipped(x: Tensor) -> Tensor:
