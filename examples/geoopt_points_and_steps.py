@@ -25,7 +25,7 @@ class Network(torch.nn.Module):
     def __init__(self, in_dim, hidden, classes):
         super().__init__()
         ball = geoopt.PoincareBall(c=1.0, learnable=True)
-        self.conv = hgeo.nn.HATConv(in_dim, hidden, ball, beta=0.3, bias="point")
+        self.conv = hgeo.nn.HATConv(in_dim, hidden, ball, beta=0.1, bias="point", feat_drop=0.5)
         self.classify = hgeo.nn.MLR(hidden, classes, ball)  # signed distances to hyperplanes; their points learn, too
 
     def forward(self, graph, features):
@@ -33,7 +33,11 @@ class Network(torch.nn.Module):
 
 
 def main(smoke=False):
-    data = hgeo.data.load("hierarchy")
+    try:
+        data = hgeo.data.load("cora")
+    except FileNotFoundError as error:
+        print(f"{error}\nso this runs on the built-in hierarchy")
+        data = hgeo.data.load("hierarchy")
     torch.manual_seed(0)
     model = Network(data.num_features, 4, data.num_classes)
     optimizer = hgeo.optim.riemannian_adam(model, lr=0.03, curvature_lr=0.01, weight_decay=5e-4)
@@ -52,6 +56,7 @@ def main(smoke=False):
 
     for parameter in (model.conv.bias, model.classify.point):
         hgeo.validate(parameter.manifold, parameter.detach())  # raises, with the row, if a point has left the manifold
+    model.eval()
     with torch.no_grad():
         right = model(data.graph, data.features).argmax(dim=1) == data.labels
     print(f"{data.name}: test accuracy {right[test].float().mean().item():.3f}, every point on its manifold")

@@ -108,9 +108,10 @@ def fit(
     smoothing; of two epochs with the same validation accuracy the one with the lower validation loss is better; the
     loop stops when no better one has come for ``patience`` epochs. Test nodes are looked at once, at the end.
 
-    ``folder`` receives ``metrics.jsonl`` as the loop goes, a checkpoint every few seconds and at the end, ``model.safetensors`` and
-    ``result.json``. An interruption (Ctrl-C) ends the epoch, writes a checkpoint and raises ``KeyboardInterrupt``; with
-    ``resume`` the loop goes on from there and ends in the same bits as if it had never stopped.
+    ``folder`` receives ``metrics.jsonl`` as the loop goes, a checkpoint every few seconds and at the end,
+    ``model.safetensors`` and ``result.json``. An interruption (Ctrl-C) ends the epoch, writes a checkpoint and raises
+    ``KeyboardInterrupt``; with ``resume`` the loop goes on from there and ends in the same bits as if it had never
+    stopped.
 
     ``on_epoch`` sees every line of the metrics; ``on_finish`` gets the model with its best weights, and what it returns
     joins the result.

@@ -53,20 +53,18 @@ class Health:
 
 
 def curvatures(model: nn.Module) -> list[float]:
-    """Signed curvature of every stereographic manifold in the model, each manifold once, in the order of modules."""
+    """Signed curvature of every ball, stereographic space and hyperboloid in the model, each once, in order."""
     return curvature_reader(model)()
 
 
 def curvature_reader(model: nn.Module) -> Callable[[], list[float]]:
     """:func:`curvatures` for a loop: manifolds are looked up once, and only curvatures that learn are read again."""
-    from hgeo.manifolds import stereographic_curvature
-
     found = {id(manifold): manifold for module in model.modules() for manifold in _manifolds(module)}
-    curved = [manifold for manifold in found.values() if stereographic_curvature(manifold) is not None]
+    curved = [manifold for manifold in found.values() if _curvature(manifold) is not None]
     learns = [any(parameter.requires_grad for parameter in manifold.parameters()) for manifold in curved]
 
     def read(manifold: Any) -> float:
-        curvature = stereographic_curvature(manifold)
+        curvature = _curvature(manifold)
         return float("nan") if curvature is None else float(curvature.detach())
 
     fixed = [None if moves else read(manifold) for manifold, moves in zip(curved, learns, strict=True)]
@@ -75,6 +73,14 @@ def curvature_reader(model: nn.Module) -> Callable[[], list[float]]:
         return [read(manifold) if value is None else value for manifold, value in zip(curved, fixed, strict=True)]
 
     return current
+
+
+def _curvature(manifold: Any) -> Tensor | None:
+    from hgeo.manifolds import lorentz_curvature, stereographic_curvature
+
+    if isinstance(manifold, geoopt.Lorentz):
+        return -lorentz_curvature(manifold)
+    return stereographic_curvature(manifold)
 
 
 def _manifolds(module: nn.Module) -> Iterator[Any]:

@@ -132,7 +132,7 @@ def comparison_figure(
     """Embeddings of the same nodes beside each other; a panel is a title, the points and their manifold."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(5.2 * len(panels) + 1.0, 5.4), dpi=150, facecolor="white", layout="constrained")
+    figure = Figure(figsize=(5.2 * len(panels) + 1.0, 5.4), dpi=110, facecolor="white", layout="constrained")
     for number, (title, points, manifold) in enumerate(panels):
         axes = figure.add_subplot(1, len(panels), number + 1)
         draw_embedding(axes, points, manifold, edge_index=edge_index, labels=labels, title=title)
@@ -229,7 +229,7 @@ def _draw_lines(axes: Any, lines: np.ndarray, links: Tensor, labels: Tensor | No
                 list(lines[classes == label]),
                 colors=color_of(int(label)) if inside else EDGE,
                 linewidths=0.6 if inside else 0.35,
-                alpha=min(1.0, 4 * alpha) if inside else alpha,
+                alpha=min(1.0, 3 * alpha) if inside else alpha,
                 zorder=1.5 if inside else 1,
             )
         )

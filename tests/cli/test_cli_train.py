@@ -69,6 +69,45 @@ def test_a_finished_run_resumes_to_what_it_was(here, capsys):
     assert json.loads(capsys.readouterr().out)["runs"] == first
 
 
+def test_resuming_draws_the_pictures_that_are_missing(here, capsys):
+    assert main(["train", "--dataset", "karate", "--model", "hat,mlp", "--out", "run", *QUICK]) == 0
+    assert not list((here / "run").rglob("*.png"))
+    assert main(["train", "--out", "run", "--resume"]) == 0
+    pictures = {str(path.relative_to(here / "run")) for path in (here / "run").rglob("embedding.png")}
+    assert pictures == {"embedding.png", "hat-seed0/embedding.png", "mlp-seed0/embedding.png"}
+
+
+def test_a_session_keeps_its_number_of_threads(here, capsys):
+    import torch
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        assert main(["train", "--dataset", "karate", "--out", "small", *QUICK]) == 0
+        assert torch.get_num_threads() == 1  # a small graph
+        assert main(["train", "--dataset", "karate", "--out", "two", "--threads", "2", *QUICK]) == 0
+        torch.set_num_threads(1)
+        (here / "two" / "result.json").unlink()
+        assert main(["train", "--out", "two", "--resume", "--no-pictures"]) == 0
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_kappa_gcn_may_learn_the_sign_of_its_curvature_unless_told(here, capsys):
+    assert main(["train", "--dataset", "karate", "--model", "kappa-gcn", "--out", "run", *QUICK]) == 0
+    assert json.loads((here / "run" / "config.json").read_text())["space"] == "stereo:2,k=learn"
+
+
+def test_features_that_say_nothing_are_spoken_of(here, capsys):
+    ring = np.stack([np.arange(40), (np.arange(40) + 1) % 40])
+    np.savez(here / "ring.npz", edge_index=ring, feat=np.ones((40, 1)), label=np.arange(40) // 20)
+    assert main(["train", "--dataset", "ring.npz", "--json", *QUICK]) == 0
+    captured = capsys.readouterr()
+    assert "feat is the same in every row" in captured.err
+    json.loads(captured.out)
+
+
 def test_ctrl_c_leaves_a_resumable_folder_and_exit_code_130(here):
     command = [sys.executable, "-m", "hgeo", "train", "--dataset", "hierarchy", "--model", "hat", "--out", "run"]
     process = subprocess.Popen(
@@ -104,6 +143,9 @@ def test_ctrl_c_leaves_a_resumable_folder_and_exit_code_130(here):
         (["--dataset", "karate", "--space", "bal:2"], "bal"),
         (["--dataset", "karate", "--set", "betta=1"], "betta"),
         (["--dataset", "karate", "--set", "beta"], "expected NAME=VALUE"),
+        (["--dataset", "karate", "--set", "lr=fast"], "lr is 'fast', expected float"),
+        (["--dataset", "karate", "--set", "self_score=max"], "self_score is 'max', expected 'zero' or 'mean'"),
+        (["--dataset", "karate", "--lr", "-1"], "lr must be"),
         (["--resume"], "--resume needs --out"),
         (["--resume", "--out", "nothing"], "no file nothing/session.json"),
         (["--dataset", "karate", "--backend", "warp"], "warp"),
@@ -182,7 +224,9 @@ def test_plot_of_a_session_names_its_runs(here, capsys):
 
 def test_data_lists_names_and_describes_one(capsys):
     assert main(["data"]) == 0
-    assert "hierarchy" in capsys.readouterr().out.split()
+    listed = capsys.readouterr().out
+    assert "hierarchy    built in" in listed
+    assert "edge_index (2, E)" in listed
     assert main(["data", "karate", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["nodes"], found["edges"], found["degree_max"]) == (34, 156, 17)

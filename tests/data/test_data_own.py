@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from hgeo.data import DataError, from_dgl, from_npz, from_pyg, load, make_dataset
+from hgeo.data import DataError, DataWarning, from_dgl, from_npz, from_pyg, load, make_dataset
 
 
 def arrays(nodes=40, **changes):
@@ -62,13 +62,21 @@ def test_unlabelled_nodes_are_in_no_set(saved):
     assert min(int(index.min()) for index in (data.train_idx, data.val_idx, data.test_idx)) >= 10
 
 
-def test_counts_of_words_stay_sparse_and_their_rows_sum_to_one(saved):
+def test_counts_of_words_stay_sparse_with_equal_sums_and_a_mean_length_of_one_half(saved):
     counts = (np.random.default_rng(1).random((40, 30)) < 0.1).astype(np.float32) * 3
     data = from_npz(saved(feat=counts))
     assert data.is_sparse
     total = data.features.to_dense().sum(dim=1)
-    assert torch.allclose(total[counts.sum(1) > 0], torch.ones(()))
-    assert (total[counts.sum(1) == 0] == 0).all()
+    filled = torch.from_numpy(counts.sum(1) > 0)
+    assert torch.allclose(total[filled], total[filled].mean())
+    assert (total[~filled] == 0).all()
+    assert data.features.to_dense().norm(dim=1).mean().item() == pytest.approx(0.5, rel=1e-5)
+
+
+def test_rows_that_shall_sum_to_one_do(saved):
+    counts = (np.random.default_rng(1).random((40, 30)) < 0.1).astype(np.float32) * 3
+    total = from_npz(saved(feat=counts), normalize="rows").features.to_dense().sum(dim=1)
+    assert torch.allclose(total[torch.from_numpy(counts.sum(1) > 0)], torch.ones(()))
 
 
 def test_sparse_arrays_in_the_file_give_the_same_features_as_dense_ones(saved):
@@ -201,3 +209,10 @@ def test_to_moves_the_dtype_of_sparse_and_dense_features(saved):
 def test_a_graph_without_edges_is_a_data_set():
     data = make_dataset("points", np.zeros((2, 0), dtype=int), np.eye(8), np.arange(8) % 2)
     assert data.num_edges == 0
+
+
+@pytest.mark.parametrize("feat", [np.ones((8, 3)), np.zeros((8, 2)), scipy.sparse.csr_matrix((8, 5))])
+def test_features_that_tell_no_node_from_another_are_replaced_with_a_warning(feat):
+    with pytest.warns(DataWarning, match="points: feat is the same in every row"):
+        data = make_dataset("points", np.zeros((2, 0), dtype=int), feat, np.arange(8) % 2)
+    assert torch.equal(data.features.to_dense() != 0, torch.eye(8, dtype=torch.bool))

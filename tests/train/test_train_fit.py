@@ -87,7 +87,7 @@ def test_patience_ends_a_run_that_does_not_improve(data):
 def test_a_run_folder_holds_what_happened_in_safe_formats(data, tmp_path):
     fit(network(data), data, QUICK, folder=RunFolder(tmp_path))
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"metrics.jsonl", "result.json", "model.safetensors"} <= names
+    assert {"metrics.jsonl", "result.json", "model.safetensors", "checkpoint"} <= names
     assert not [path for path in tmp_path.rglob("*") if path.suffix in (".pt", ".pkl", ".bin")]
     loaded = network(data, seed=9)
     loaded.load_state_dict(RunFolder(tmp_path).weights())
@@ -130,6 +130,11 @@ def test_a_learnable_curvature_is_logged_and_moves(data, tmp_path):
 
 def test_curvatures_lists_a_shared_manifold_once(data):
     assert curvatures(network(data, c=0.5)) == [-0.5, -1.0]
+
+
+@pytest.mark.parametrize("text", ["lorentz:2,c=0.5", "ball:2,c=0.5", "stereo:2,k=-0.5"])
+def test_a_curvature_is_read_from_every_model_of_hyperbolic_space(text):
+    assert curvatures(nn.ModuleList([hgeo.space(text).manifold])) == [-0.5]
 
 
 def test_point_biases_stay_on_the_manifold(data):

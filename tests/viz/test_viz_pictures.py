@@ -141,3 +141,16 @@ def test_the_attention_figure_says_how_many_it_leaves_out():
     figure = attention_figure(rows, 0, most=10)
     assert "30 lighter ones not shown" in figure.axes[0].get_title()
     assert attention_table(rows, 0).count("\n") == 42
+
+
+def test_a_picture_that_cannot_be_drawn_leaves_the_old_one(tmp_path):
+    class Broken:
+        def savefig(self, file, **_):
+            file.write(b"half")
+            raise RuntimeError("no more")
+
+    (tmp_path / "a.png").write_bytes(b"old")
+    with pytest.raises(RuntimeError, match="no more"):
+        save_figure(Broken(), tmp_path / "a")
+    assert (tmp_path / "a.png").read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
