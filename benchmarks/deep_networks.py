@@ -1,14 +1,14 @@
 """Train networks of 32 curved layers in float32, from many seeds at once, and say whether they stay well.
 
-    python benchmarks/deep_networks.py [--network ball|mixed] [--depth 32] [--steps 1000] [--seeds 20] [--rate 0.1]
+    python benchmarks/deep_networks.py [--network ball|mixed] [--depth 32] [--steps 1000] [--seeds 20] [--rates 0.1 …]
 
 Two networks: one on a single ball, and one that wanders ball → sphere → hyperboloid → Euclidean → product → … with a
 curvature of its own in each place. All curvatures are learned, at the learning rate of the weights. The features are
 random and so are the labels, so that nothing but fitting by heart lowers the loss.
 
-Prints a line of JSON: losses at the beginning and at the end over all seeds, the range of the learned curvatures and
-the share of hidden points at the radius limit of float32. A NaN, or a parameter or layer's output that is not on its
-manifold, is an error that says where.
+Prints a line of JSON a learning rate: losses at the beginning (mean) and at the end (least, median, largest of seeds),
+the range of the learned curvatures, and the share of hidden points at the radius limit of float32. A NaN, or a
+parameter or layer's output that is not on its manifold, is an error that says where.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import argparse
 import copy
 import json
 import sys
-import time
+from collections.abc import Iterator
 from itertools import cycle, islice, pairwise
 from typing import Any
 
@@ -91,102 +91,127 @@ def check_everything_lies_on_its_manifold(net: hnn.Sequential, x: Tensor) -> Non
 
 
 class Lanes:
-    """Networks of one kind, a lane a seed, trained side by side by one ``riemannian_adam``.
+    """Networks of one kind, a lane a learning rate and seed, trained side by side by ``riemannian_adam``.
 
     Every parameter gets a leading axis, a curvature broadcasts against the points of its lane. The layers, the
-    optimiser and the maths are those of a single network, and nothing mixes lanes: each is an independent run.
+    optimiser and the maths are those of a single network, and nothing mixes lanes: each is an independent run. There is
+    an optimiser a rate; forward and backward passes go through all lanes at once.
     """
 
-    def __init__(self, network: str, depth: int, seeds: list[int], rate: float, dtype: Any = torch.float32) -> None:
+    def __init__(
+        self, network: str, depth: int, seeds: list[int], rates: list[float], dtype: Any = torch.float32
+    ) -> None:
         self._template = NETWORKS[network](depth).to(dtype)
-        single = []
-        for seed in seeds:
-            torch.manual_seed(seed)
-            single.append(dict(NETWORKS[network](depth).to(dtype).named_parameters()))
-        self.net = copy.deepcopy(self._template)
-        for name, parameter in self.net.named_parameters():
-            stacked = torch.stack([one[name].detach().as_subclass(Tensor) for one in single])
-            if parameter.dim() < 2:  # a curvature or a bias, to broadcast against (lanes, rows, numbers)
-                stacked = stacked.view(len(seeds), 1, -1)
-            parameter.data = stacked
-        pairs = [data(seed) for seed in seeds]
+        self.rates, self.seeds = rates, seeds
+        self.nets = [self._stacked(network, depth, dtype) for _ in rates]
+        self._optimizers = [riemannian_adam(net, lr=rate) for net, rate in zip(self.nets, rates, strict=True)]
+        pairs = [data(seed) for _ in rates for seed in seeds]
         self.x = torch.stack([x for x, _ in pairs]).to(dtype)
         self.labels = torch.stack([labels for _, labels in pairs])
-        self._optimizer = riemannian_adam(self.net, lr=rate)
+
+    def _stacked(self, network: str, depth: int, dtype: Any) -> hnn.Sequential:
+        """A network whose parameters are those of all seeds."""
+        single = []
+        for seed in self.seeds:
+            torch.manual_seed(seed)
+            single.append(dict(NETWORKS[network](depth).to(dtype).named_parameters()))
+        net = copy.deepcopy(self._template)
+        for name, parameter in net.named_parameters():
+            stacked = torch.stack([one[name].detach().as_subclass(Tensor) for one in single])
+            if parameter.dim() < 2:  # a curvature or a bias, to broadcast against (lanes, rows, numbers)
+                stacked = stacked.view(len(self.seeds), 1, -1)
+            parameter.data = stacked
+        return net
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Each parameter of the network, of all lanes."""
+        named = [dict(net.named_parameters()) for net in self.nets]
+        return {name: torch.cat([one[name].as_subclass(Tensor) for one in named]) for name in named[0]}
+
+    def scores(self) -> Tensor:
+        """Of every lane on its own data, (lanes, rows, numbers)."""
+        # A shared manifold is one module under many names: swapped under its first name, it is swapped under all.
+        return torch.func.functional_call(self._template, self.parameters(), (self.x,), tie_weights=False)
 
     def step(self) -> Tensor:
-        """One step of every lane; returns the losses before it."""
-        self._optimizer.zero_grad()
-        losses = loss_of(self.net(self.x), self.labels)
+        """One step of every lane; returns the losses before it, (rates, seeds)."""
+        for optimizer in self._optimizers:
+            optimizer.zero_grad()
+        losses = loss_of(self.scores(), self.labels)
         losses.sum().backward()
-        self._optimizer.step()
-        return losses.detach()
+        for optimizer in self._optimizers:
+            optimizer.step()
+        return losses.detach().view(len(self.rates), len(self.seeds))
 
-    def lane(self, number: int) -> hnn.Sequential:
-        """The network of one lane."""
-        net = copy.deepcopy(self._template)
-        stacked = dict(self.net.named_parameters())
-        with torch.no_grad():
-            for name, parameter in net.named_parameters():
-                parameter.copy_(stacked[name][number].reshape(parameter.shape))
-        return net
+    def lanes(self) -> Iterator[hnn.Sequential]:
+        """The network of each lane, by rate and seed."""
+        everything = self.parameters()
+        for number in range(len(self.x)):
+            net = copy.deepcopy(self._template)
+            with torch.no_grad():
+                for name, parameter in net.named_parameters():
+                    parameter.copy_(everything[name][number].reshape(parameter.shape))
+            yield net
 
     def check(self) -> None:
         """Look at every parameter and every layer's output of every lane."""
-        for number in range(len(self.x)):
-            check_everything_lies_on_its_manifold(self.lane(number), self.x[number])
+        for net, x in zip(self.lanes(), self.x, strict=True):
+            check_everything_lies_on_its_manifold(net, x)
 
 
-def train(network: str, depth: int, seeds: list[int], rate: float, steps: int, look_every: int = 100) -> dict[str, Any]:
+def train(
+    network: str, depth: int, seeds: list[int], rates: list[float], steps: int, look_every: int = 200
+) -> list[dict[str, Any]]:
     """Train and look: at all losses in every step, at every number every ``look_every`` steps and at the end."""
-    started = time.perf_counter()
-    lanes = Lanes(network, depth, seeds, rate)
+    lanes = Lanes(network, depth, seeds, rates)
     first = last = torch.zeros(0)
     for step in range(steps):
         last = lanes.step()
         first = last if step == 0 else first
-        if not torch.isfinite(last).all():
-            raise ValueError(f"{network}, rate {rate:g}, step {step}: losses {last.tolist()}")
+        for rate, losses in zip(rates, last, strict=True):
+            if not torch.isfinite(losses).all():
+                raise ValueError(f"{network}, rate {rate:g}, step {step}: losses {losses.tolist()}")
         if (step + 1) % look_every == 0 or step + 1 == steps:
             lanes.check()
-            print(f"{network} {rate:g}: step {step + 1}, mean loss {float(last.mean()):.3f}", file=sys.stderr)
-    curvatures = torch.cat([p.detach().flatten() for p in parameter_roles(lanes.net).curvatures])
-    return {
-        "network": network,
-        "rate": rate,
-        "seeds": len(seeds),
-        "steps": steps,
-        "loss_before": round(float(first.mean()), 4),
-        "loss_after": [round(float(value), 4) for value in (last.min(), last.median(), last.max())],
-        "curvature": [round(float(value), 4) for value in (curvatures.min(), curvatures.max())],
-        "at_the_limit": round(_share_at_the_limit(lanes), 4),
-        "seconds": round(time.perf_counter() - started),
-    }
+            print(f"{network}: step {step + 1}, mean losses {last.mean(1).tolist()}", file=sys.stderr)
+    results = []
+    share = _share_at_the_limit(lanes).view(len(rates), len(seeds)).mean(1)
+    for place, rate in enumerate(rates):
+        curvatures = torch.cat([p.detach().flatten() for p in parameter_roles(lanes.nets[place]).curvatures])
+        after = last[place]
+        result: dict[str, Any] = {"network": network, "rate": rate, "seeds": len(seeds), "steps": steps}
+        result["loss_before"] = round(float(first[place].mean()), 4)
+        result["loss_after"] = [round(float(value), 4) for value in (after.min(), after.median(), after.max())]
+        result["curvature"] = [round(float(value), 4) for value in (curvatures.min(), curvatures.max())]
+        result["at_the_limit"] = round(float(share[place]), 4)
+        results.append(result)
+    return results
 
 
 @torch.no_grad()
-def _share_at_the_limit(lanes: Lanes) -> float:
-    """Of the hidden points on balls, those that no float32 could put further out."""
-    limit, counts = 1 - 2 * hgeo.math.boundary_margin(torch.float32), []
-    x = lanes.x
-    for layer in lanes.net:
-        x = layer(x)
-        if isinstance(layer.manifold, hgeo.PoincareBall):
-            counts.append((layer.manifold.c.sqrt() * x.norm(dim=-1, keepdim=True) >= limit).float().mean())
-    return float(torch.stack(counts).mean())
+def _share_at_the_limit(lanes: Lanes) -> Tensor:
+    """Of the hidden points on balls, those that no float32 could put further out; a number a lane."""
+    limit, shares = 1 - 2 * hgeo.math.boundary_margin(torch.float32), []
+    for net, x in zip(lanes.lanes(), lanes.x, strict=True):
+        counts = []
+        for layer in net:
+            x = layer(x)
+            if isinstance(layer.manifold, hgeo.PoincareBall):
+                counts.append((layer.manifold.c.sqrt() * x.norm(dim=-1) >= limit).float().mean())
+        shares.append(torch.stack(counts).mean())
+    return torch.stack(shares)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--network", choices=sorted(NETWORKS), help="default: both")
-    parser.add_argument("--rate", type=float, help="default: 0.001, 0.01 and 0.1")
+    parser.add_argument("--rates", type=float, nargs="+", default=[1e-3, 1e-2, 1e-1])
     parser.add_argument("--depth", type=int, default=32)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--seeds", type=int, default=20)
     given = parser.parse_args()
     for network in [given.network] if given.network else sorted(NETWORKS):
-        for rate in [given.rate] if given.rate is not None else [1e-3, 1e-2, 1e-1]:
-            result = train(network, given.depth, list(range(given.seeds)), rate, given.steps)
+        for result in train(network, given.depth, list(range(given.seeds)), given.rates, given.steps):
             print(json.dumps(result), flush=True)
 
 

@@ -105,7 +105,11 @@ class Stereographic(geoopt.Stereographic):
     # --- exponential, logarithm, geodesics ---
 
     def retr(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
-        return hm.project(x + u, k=self.k, dim=dim)
+        k = self.k
+        # On a sphere x + u overshoots ever further once a point is near the opposite one, which is at infinity: there a
+        # step is taken exactly, and leads across.
+        across = hm.expmap(x, u, k=k, dim=dim)
+        return torch.where(k.to(x.dtype) > 0, across, hm.project(x + u, k=k, dim=dim))
 
     def expmap(self, x: Tensor, u: Tensor, *, project: bool = True, dim: int = -1) -> Tensor:
         return self._finished(hm.expmap(x, u, k=self.k, dim=dim), project, dim)
@@ -289,6 +293,9 @@ class PoincareBall(_OneSided, geoopt.PoincareBall):
 
     def __init__(self, c: float | Tensor = 1.0, learnable: bool = False) -> None:
         super().__init__(c, learnable)
+
+    def retr(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.project(x + u, k=self.k, dim=dim)
 
     @property
     def c(self) -> Tensor:

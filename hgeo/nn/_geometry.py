@@ -5,6 +5,7 @@ r"""What layers ask of a manifold beyond its origin frame: translations, midpoin
     translate_back(manifold, p, x)     T_p⁻¹(x); ⊖p ⊕ x
     lift(manifold, x), lower(…, s)     points -> vectors whose weighted sums are lowered to gyromidpoints
     plane_distance(manifold, x, p, a)  signed distance to the hyperplane through p orthogonal to the transported a
+    curvature(manifold)                the signed curvature of a space of constant curvature, else None
 
 One class a kind of manifold, found by the manifold's class as in :mod:`hgeo.manifolds`. A kind not listed is served by
 its own ``expmap``, ``logmap`` and ``transp``, and has no midpoint and no hyperplanes.
@@ -23,6 +24,7 @@ from hgeo._geoopt import geoopt
 
 __all__ = [
     "check_midpoint",
+    "curvature",
     "lift",
     "lower",
     "plane_distance",
@@ -44,6 +46,9 @@ def _unit(a: Tensor) -> Tensor:
 
 class Geometry:
     """Any manifold with expmap, logmap and transp."""
+
+    def curvature(self, manifold: Any) -> Tensor | None:
+        return None
 
     def project(self, manifold: Any, x: Tensor) -> Tensor:
         return manifold.projx(x)
@@ -88,6 +93,9 @@ class Geometry:
 
 
 class _Stereographic(Geometry):
+    def curvature(self, manifold: Any) -> Tensor:
+        return manifold.k
+
     def project(self, manifold: Any, x: Tensor) -> Tensor:
         return hm.project(x, k=manifold.k)
 
@@ -115,6 +123,9 @@ class _Stereographic(Geometry):
 
 
 class _Euclidean(Geometry):
+    def curvature(self, manifold: Any) -> Tensor:
+        return torch.zeros(())
+
     def project(self, manifold: Any, x: Tensor) -> Tensor:
         return x
 
@@ -138,8 +149,21 @@ class _Euclidean(Geometry):
         return _dot(x - p, _unit(a)).squeeze(-1)
 
 
-class _Lorentz(Geometry):
+class _Ambient(Geometry):
+    """Points among vectors whose weighted sums point at gyromidpoints as they are."""
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return n
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        return x
+
+
+class _Lorentz(_Ambient):
     """The hyperboloid. Of a point only the spatial part X' is computed: it determines the time X₀ = √(1/c + |X'|²)."""
+
+    def curvature(self, manifold: Any) -> Tensor:
+        return -manifolds.lorentz_curvature(manifold)
 
     def project(self, manifold: Any, x: Tensor) -> Tensor:
         return self._point(manifold, x[..., 1:])
@@ -173,12 +197,6 @@ class _Lorentz(Geometry):
         s = p_spatial / (1 + root * p_time) + x[..., 1:] / height
         return height * (s + c * _dot(s, s) * p_spatial / 2)
 
-    def lifted_dim(self, manifold: Any, n: int) -> int:
-        return n
-
-    def lift(self, manifold: Any, x: Tensor) -> Tensor:
-        return x
-
     def lower(self, manifold: Any, s: Tensor) -> Tensor:
         c = manifolds.lorentz_curvature(manifold).to(s.dtype)
         time, spatial = s[..., :1], s[..., 1:]
@@ -196,8 +214,8 @@ class _Lorentz(Geometry):
 class _Klein(Geometry):
     """Klein's ball, through the Poincaré ball; the gyromidpoint is Einstein's, Σwγx/Σwγ."""
 
-    def project(self, manifold: Any, x: Tensor) -> Tensor:
-        return manifold.projx(x)
+    def curvature(self, manifold: Any) -> Tensor:
+        return -manifold.c
 
     def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
         return self._translated(manifold, p, x)
@@ -227,8 +245,11 @@ class _Klein(Geometry):
         return hm.dist2plane(hm.klein_to_ball(x, c=c), hm.klein_to_ball(p, c=c), a, k=-c, signed=True)
 
 
-class _Sphere(Geometry):
+class _Sphere(_Ambient):
     """The embedded unit sphere, seen from its first axis. T_p is the rotation in the plane of the axis and p."""
+
+    def curvature(self, manifold: Any) -> Tensor:
+        return torch.ones(())
 
     def project(self, manifold: Any, x: Tensor) -> Tensor:
         squared = _dot(x, x)
@@ -253,12 +274,6 @@ class _Sphere(Geometry):
         along = _dot(p_rest, rest)
         turned = rest + p_rest * (pole - along / torch.where(height == 0, 1.0, height))
         return torch.cat([p_pole * pole - along, turned], dim=-1)
-
-    def lifted_dim(self, manifold: Any, n: int) -> int:
-        return n
-
-    def lift(self, manifold: Any, x: Tensor) -> Tensor:
-        return x
 
     def lower(self, manifold: Any, s: Tensor) -> Tensor:
         return self.project(manifold, s)
@@ -295,9 +310,6 @@ class _Scaled(Geometry):
 
     def lower(self, manifold: Any, s: Tensor) -> Tensor:
         return lower(manifold.base, s)
-
-    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
-        return plane_distance(manifold.base, x, p, a) * manifold.scale.to(x.dtype)
 
 
 class _Product(Geometry):
@@ -354,6 +366,11 @@ def geometry_of(manifold: Any) -> Geometry:
         if cls in _GEOMETRIES:
             return _GEOMETRIES[cls]
     return _GENERAL
+
+
+def curvature(manifold: Any) -> Tensor | None:
+    """The signed sectional curvature, a scalar, of a space that has the same one everywhere and tells it; else None."""
+    return geometry_of(manifold).curvature(manifold)
 
 
 def project(manifold: Any, x: Tensor) -> Tensor:

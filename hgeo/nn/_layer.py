@@ -24,21 +24,24 @@ class Layer(nn.Module):
 
     def __init__(self, in_manifold: Any, manifold: Any, in_dim: int | None = None, out_dim: int | None = None) -> None:
         super().__init__()
-        for name, value in (("in_manifold", in_manifold), ("manifold", manifold)):
+        own_name = type(self).__name__
+        for value in (manifold, in_manifold):
             if value is not None and not isinstance(value, geoopt.Manifold):
-                raise TypeError(
-                    f"{type(self).__name__}: {name} must be a geoopt manifold, got {type(value).__name__}: {value!r}"
-                    + ("; hgeo.space(text) makes one of a space string" if isinstance(value, str) else "")
-                )
+                raise TypeError(f"{own_name}: expected a geoopt manifold, got {_what(value)}")
         for name, size in (("in_dim", in_dim), ("out_dim", out_dim)):
             if size is not None:
-                positive(type(self).__name__, name, size)
+                positive(own_name, name, size)
         self.in_manifold, self.manifold = in_manifold, manifold
         self.in_dim, self.out_dim = in_dim, out_dim
         # How many numbers a row of the input has; a manifold without that dimension says so here.
-        self._numbers = None if in_dim is None else in_dim if in_manifold is None else _ambient(in_manifold, in_dim)
-        if out_dim is not None and manifold is not None:
-            _ambient(manifold, out_dim)
+        try:
+            self._numbers = in_dim
+            if in_dim is not None and in_manifold is not None:
+                self._numbers = manifolds.ambient_dim(in_manifold, in_dim)
+            if out_dim is not None and manifold is not None:
+                manifolds.ambient_dim(manifold, out_dim)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{own_name}: {error}") from error
 
     def check(self, x: Tensor, like: Tensor | None = None) -> None:
         """Refuse an input whose kind, size, device or dtype does not fit; values are not looked at."""
@@ -65,8 +68,13 @@ class Layer(nn.Module):
         return f"{describe(self.in_manifold, self.in_dim)} → {describe(self.manifold, self.out_dim)}"
 
 
-def _ambient(manifold: Any, dim: int) -> int:
-    return manifolds.ambient_dim(manifold, dim)
+def _what(value: Any) -> str:
+    """What was given instead of a manifold, and what to do."""
+    if isinstance(value, str):
+        return f"the text {value!r}; hgeo.space(text).manifold makes one of it"
+    if isinstance(value, manifolds.Space):
+        return "a Space, which is a pair: give its .manifold, and its .dim as the dimension"
+    return f"{type(value).__name__}: {value!r}"
 
 
 def positive(layer: str, name: str, value: Any) -> None:

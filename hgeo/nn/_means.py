@@ -99,16 +99,7 @@ def _hessian(manifold: Any, v: Tensor) -> tuple[Tensor, Tensor]:
     """The Hessian of d²/2 at distance vector v: 1 along v/|v|, returned first, and √k d cot(√k d) across it."""
     squared = (v * v).sum(-1, keepdim=True)
     unit = v * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
-    z = _curvature(manifold).to(v.dtype) * manifolds.frame_scale(manifold) ** 2 * squared
-    return unit, hm.cos_ratio(z) / hm.sin_ratio(z)
-
-
-def _curvature(manifold: Any) -> Tensor:
-    if isinstance(manifold, geoopt.Stereographic):
-        return manifold.k
-    if isinstance(manifold, geoopt.Lorentz):
-        return -manifolds.lorentz_curvature(manifold)
-    if isinstance(manifold, manifolds.Klein):
-        return -manifold.c
+    k = _geometry.curvature(manifold)
     # An unknown manifold is treated as flat here: plain steps, and a derivative to first order in its curvature.
-    return torch.ones(()) if isinstance(manifold, geoopt.Sphere) else torch.zeros(())
+    z = (0.0 if k is None else k.to(v.dtype)) * manifolds.frame_scale(manifold) ** 2 * squared
+    return unit, hm.cos_ratio(z) / hm.sin_ratio(z)

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from hgeo import manifolds
+from hgeo.nn import _geometry
 from hgeo.nn._layer import Layer, describe, point_parameter, positive
 
 __all__ = ["Embedding"]
@@ -20,8 +21,8 @@ class Embedding(Layer):
     .. math:: y_i = E_{\mathrm{index}_i}, \qquad E_j = \exp_0(v_j), \quad v_j \sim N(0, \mathrm{std}^2 I)
               \text{ at first}
 
-    With ``sparse=True`` only the rows that were looked up get a gradient, and ``geoopt.optim.SparseRiemannianAdam`` or
-    ``SparseRiemannianSGD`` move only those.
+    With ``sparse=True`` only the rows that were looked up get a gradient, and :func:`hgeo.optim.riemannian_adam` and
+    ``riemannian_sgd`` move only those (as geoopt's ``SparseRiemannianAdam`` and ``SparseRiemannianSGD`` do).
 
     Args:
         num: number of points.
@@ -63,7 +64,8 @@ class Embedding(Layer):
         if not isinstance(index, Tensor) or index.is_floating_point() or index.dtype == torch.bool:
             given = index.dtype if isinstance(index, Tensor) else type(index).__name__
             raise TypeError(f"Embedding: expected whole numbers in [0, {self.num}), got {given}")
-        return F.embedding(index, self.weight, sparse=self.sparse)
+        # Of a curvature that has just moved the rows looked up are brought along, the table is not touched.
+        return _geometry.project(self.manifold, F.embedding(index, self.weight, sparse=self.sparse))
 
     def extra_repr(self) -> str:
         return f"{self.num} points of {describe(self.manifold, self.out_dim)}" + (", sparse" if self.sparse else "")

@@ -83,6 +83,8 @@ def _scores(manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
             total, start = score if total is None else total + score, end
         assert total is not None
         return total
+    if isinstance(manifold, geoopt.Scaled):  # its frame has the base's unit, its distances are longer
+        return manifold.scale.to(x.dtype) * _scores(manifold.base, x, p, a)
     length = hm.safe_sqrt((a * a).sum(-1)) * manifolds.frame_scale(manifold)
     return length * _geometry.plane_distance(manifold, x, p, a)
 

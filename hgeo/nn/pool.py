@@ -26,7 +26,7 @@ class Pool(Layer):
 
     Shapes:
         - graph: a DGLGraph, batched or single; an ``hgeo.Graph`` (one graph); or (N,), the number of each
-          row's graph
+          row's graph (PyG's ``batch.batch``)
         - x: (N, ambient dimension)
         - weights: (N,); default: ones
         - output: (number of graphs, ambient dimension); a graph without nodes gets the origin
@@ -49,6 +49,11 @@ class Pool(Layer):
 
     def forward(self, graph: Any, x: Tensor, weights: Tensor | None = None, *, num_graphs: int | None = None) -> Tensor:
         """A point a graph. ``num_graphs`` must be given with row numbers under ``torch.compile``."""
+        if isinstance(graph, Tensor) and graph.is_floating_point():
+            raise TypeError(
+                f"Pool: expected a graph first, got a {graph.dtype} tensor of shape {tuple(graph.shape)}; if these are "
+                "points, the arguments are swapped: call pool(graph, x)"
+            )
         self.check(x)
         if x.dim() != 2:
             raise ValueError(f"Pool: expected a row a node, (N, numbers of a point), got shape {tuple(x.shape)}")
@@ -73,11 +78,11 @@ def _segments(graph: Any, x: Tensor, num_graphs: int | None) -> tuple[Tensor, in
         sizes = graph.batch_num_nodes().to(x.device)
         _check_rows(graph.num_nodes(), rows)
         return torch.arange(len(sizes), device=x.device).repeat_interleave(sizes, output_size=rows), len(sizes)
-    if not isinstance(graph, Tensor) or graph.is_floating_point() or graph.dim() != 1:
+    if not isinstance(graph, Tensor) or graph.dim() != 1:
         given = f"{graph.dtype} {tuple(graph.shape)}" if isinstance(graph, Tensor) else type(graph).__name__
         raise TypeError(
-            f"Pool: expected a DGLGraph, an hgeo.Graph, or the graph of each row as whole numbers of shape ({rows},), "
-            f"got {given}; call pool(graph, x)"
+            f"Pool: expected a DGLGraph, an hgeo.Graph, or the graph of each row as whole numbers of shape ({rows},) "
+            f"(of a PyG batch: batch.batch), got {given}"
         )
     _check_rows(graph.shape[0], rows)
     if num_graphs is None:

@@ -22,8 +22,9 @@ class Sequential(nn.Module):
     same dimension. A plain torch module, which knows nothing of manifolds, may stand where vectors are plain. Nothing
     is inserted: where two layers do not fit, the error names the layer that would join them.
 
-    The graph is handed to the layers whose ``forward`` takes one first (``forward(graph, x)``); instead of one graph a
-    list of DGL blocks may be given, one a graph layer.
+    The graph is handed to the layers whose ``forward`` takes one: first (``forward(graph, x)``, hgeo's and DGL's
+    order) or second (``forward(x, edge_index)``, PyG's). Instead of one graph a list of DGL blocks may be given, one a
+    graph layer.
 
     Args:
         layers: the layers, in order.
@@ -52,9 +53,10 @@ class Sequential(nn.Module):
         super().__init__()
         for place, layer in enumerate(layers):
             if not isinstance(layer, nn.Module):
-                raise TypeError(f"Sequential: layer {place} is not a module but a {type(layer).__name__}: {layer!r}")
+                hint = "; unpack it: Sequential(*layers)" if isinstance(layer, list | tuple) else f": {layer!r}"
+                raise TypeError(f"Sequential: layer {place} is not a module but a {type(layer).__name__}{hint}")
         self.layers = nn.ModuleList(layers)
-        self._with_graph = [_takes_graph(layer) for layer in layers]
+        self._graph_place = [_graph_place(layer) for layer in layers]
         self._check()
 
     @property
@@ -79,7 +81,7 @@ class Sequential(nn.Module):
 
     def forward(self, *inputs: Any) -> Tensor:
         """``forward(x)``, or ``forward(graph, x)`` with a graph or a list of blocks."""
-        needed = sum(self._with_graph)
+        needed = sum(place is not None for place in self._graph_place)
         if len(inputs) != (2 if needed else 1):
             expected = "(graph, x)" if needed else "(x), since no layer needs a graph"
             raise TypeError(f"Sequential: expected {expected}, got {len(inputs)} arguments")
@@ -90,13 +92,13 @@ class Sequential(nn.Module):
             graphs = list(given) if isinstance(given, list | tuple) else [given] * needed
             if len(graphs) != needed:
                 raise ValueError(f"Sequential: {needed} layers need a graph, got a list of {len(graphs)} blocks")
-        used = 0
-        for layer, with_graph in zip(self.layers, self._with_graph, strict=True):
-            if with_graph:
-                x = layer(graphs[used], x)
-                used += 1
-            else:
+        left = iter(graphs)
+        for layer, place in zip(self.layers, self._graph_place, strict=True):
+            if place is None:
                 x = layer(x)
+            else:
+                graph = next(left)
+                x = layer(graph, x) if place == 0 else layer(x, graph)
         return x
 
     def _spaces(self) -> list[tuple[Any, int | None, Any, int | None]]:
@@ -104,8 +106,8 @@ class Sequential(nn.Module):
         spaces: list[tuple[Any, int | None, Any, int | None]] = []
         before: int | None = None
         for layer in self.layers:
-            in_dim = getattr(layer, "in_dim", getattr(layer, "in_features", None))
-            out_dim = getattr(layer, "output_dim", getattr(layer, "out_dim", getattr(layer, "out_features", None)))
+            in_dim = _first_number(layer, "in_dim", "in_features")
+            out_dim = _first_number(layer, "output_dim", "out_dim", "out_features")
             in_dim = before if in_dim is None else in_dim
             out_dim = in_dim if out_dim is None else out_dim
             spaces.append((getattr(layer, "in_manifold", None), in_dim, getattr(layer, "manifold", None), out_dim))
@@ -157,7 +159,7 @@ class Sequential(nn.Module):
         rows = []
         for place, (layer, space) in enumerate(zip(self.layers, self._spaces(), strict=True)):
             source, target = describe(space[0], space[1]), describe(space[2], space[3])
-            rows.append((f"({place})", type(layer).__name__, source, target, self._with_graph[place]))
+            rows.append((f"({place})", type(layer).__name__, source, target, self._graph_place[place] is not None))
         widths = [max((len(str(row[column])) for row in rows), default=0) for column in range(4)]
         lines = []
         for number, name, source, target, with_graph in rows:
@@ -166,12 +168,20 @@ class Sequential(nn.Module):
         return "\n".join(["Sequential(", *lines, ")"]) if lines else "Sequential()"
 
 
-def _takes_graph(layer: nn.Module) -> bool:
-    """Whether the first argument of ``forward`` is a graph, going by its name, as in DGL's and in hgeo's layers."""
+def _graph_place(layer: nn.Module) -> int | None:
+    """Which argument of ``forward`` is the graph, going by its name: 0 in hgeo's and DGL's layers, 1 in PyG's."""
     if isinstance(layer, Sequential):
-        return any(layer._with_graph)
+        return None if all(place is None for place in layer._graph_place) else 0
     names = list(inspect.signature(layer.forward).parameters)
-    return bool(names) and names[0] in ("graph", "g", "block")
+    if names and names[0] in ("graph", "g", "block"):
+        return 0
+    return 1 if len(names) > 1 and names[1] in ("edge_index", "adj_t") else None
+
+
+def _first_number(layer: nn.Module, *names: str) -> int | None:
+    """The first of these attributes that a layer has, if it is one number."""
+    value = next((getattr(layer, name) for name in names if hasattr(layer, name)), None)
+    return value if isinstance(value, int) else None
 
 
 def same_space(one: Any, other: Any) -> bool:

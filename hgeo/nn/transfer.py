@@ -69,19 +69,6 @@ class Transfer(Layer):
         return f"{super().extra_repr()}, how={self.how!r}"
 
 
-def _curvature(manifold: Any) -> Tensor | None:
-    """The signed curvature of a space that has a stereographic picture."""
-    if isinstance(manifold, geoopt.Stereographic):
-        return manifold.k
-    if isinstance(manifold, geoopt.Lorentz):
-        return -manifolds.lorentz_curvature(manifold)
-    if isinstance(manifold, manifolds.Klein):
-        return -manifold.c
-    if isinstance(manifold, geoopt.Sphere):
-        return torch.ones(())
-    return torch.zeros(()) if isinstance(manifold, geoopt.Euclidean) else None
-
-
 def _check_isometry(source: Any, target: Any) -> None:
     """Looked at once, when the layer is made: both curved the same way, or both flat."""
     products = isinstance(source, geoopt.ProductManifold), isinstance(target, geoopt.ProductManifold)
@@ -94,7 +81,7 @@ def _check_isometry(source: Any, target: Any) -> None:
         for one, other in zip(source.manifolds, target.manifolds, strict=True):
             _check_isometry(one, other)
         return
-    k, kk = _curvature(source), _curvature(target)
+    k, kk = _geometry.curvature(source), _geometry.curvature(target)
     if k is None or kk is None or any(products) or torch.sign(k.detach()) != torch.sign(kk.detach()):
         raise ValueError(
             f"Transfer: there is no isometry from {describe(source)} to {describe(target)}, not even up to scale: "

@@ -6,6 +6,7 @@ The networks and the full experiment are in benchmarks/deep_networks.py.
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import pathlib
 
 import pytest
@@ -39,11 +40,11 @@ def test_points_begin_well_inside_at_any_depth(depth: int) -> None:
 @every_network
 def test_lanes_are_the_networks_that_they_stand_for(network: str) -> None:
     # In float64, where rounding cannot hide or pretend a difference.
-    seeds, rate, steps = [0, 1, 2], 0.01, 4
-    lanes = deep.Lanes(network, 6, seeds, rate, torch.float64)
+    seeds, rates, steps = [0, 1], [0.003, 0.01], 4
+    lanes = deep.Lanes(network, 6, seeds, rates, torch.float64)
     for _ in range(steps):
         lanes.step()
-    for number, seed in enumerate(seeds):
+    for (rate, seed), lane in zip(itertools.product(rates, seeds), lanes.lanes(), strict=True):
         torch.manual_seed(seed)
         alone = deep.NETWORKS[network](6).double()
         optimizer = hgeo.optim.riemannian_adam(alone, lr=rate)
@@ -52,16 +53,15 @@ def test_lanes_are_the_networks_that_they_stand_for(network: str) -> None:
             optimizer.zero_grad()
             deep.loss_of(alone(x.double())[None], labels[None]).backward()
             optimizer.step()
-        for (name, mine), theirs in zip(alone.named_parameters(), lanes.lane(number).parameters(), strict=True):
+        for (name, mine), theirs in zip(alone.named_parameters(), lane.parameters(), strict=True):
             torch.testing.assert_close(theirs, mine, atol=1e-9, rtol=1e-9, msg=name)
 
 
 @every_network
-@pytest.mark.parametrize("rate", [1e-3, 1e-1])
-def test_32_layers_train_from_any_seed_at_any_rate(network: str, rate: float) -> None:
-    result = deep.train(network, 32, seeds=[0, 1, 2], rate=rate, steps=15)
-    low, high = result["curvature"]
-    assert low < high  # each lane learned curvatures of its own
+def test_32_layers_train_from_any_seed_at_any_rate(network: str) -> None:
+    for result in deep.train(network, 32, seeds=[0, 1, 2], rates=[1e-3, 1e-2, 1e-1], steps=15):
+        low, high = result["curvature"]
+        assert low < high  # each lane learned curvatures of its own
 
 
 def test_a_point_outside_is_noticed() -> None:
@@ -76,6 +76,5 @@ def test_a_point_outside_is_noticed() -> None:
 
 @pytest.mark.slow
 @every_network
-@pytest.mark.parametrize("rate", [1e-3, 1e-2, 1e-1])
-def test_32_layers_train_1000_steps_from_20_seeds(network: str, rate: float) -> None:
-    deep.train(network, 32, seeds=list(range(20)), rate=rate, steps=1000)
+def test_32_layers_train_1000_steps_from_20_seeds(network: str) -> None:
+    deep.train(network, 32, seeds=list(range(20)), rates=[1e-3, 1e-2, 1e-1], steps=1000)
