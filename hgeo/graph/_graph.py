@@ -73,19 +73,25 @@ class Graph:
             )
         _check_range("source", src, num_src)
         _check_range("destination", dst, num_dst)
-        # one stable sort by (dst, src); parallel edges keep the caller's order
-        _, perm = torch.sort(dst * max(num_src, 1) + src, stable=True)
-        self._init(
-            dst.index_select(0, perm), src.index_select(0, perm), perm, num_src, num_dst, num_edges_given=src.shape[0]
-        )
+        perm, rowptr = _sorted(src, dst, num_src, num_dst)
+        row, col = dst.index_select(0, perm), src.index_select(0, perm)
+        self._init(row, col, perm, num_src, num_dst, num_edges_given=src.shape[0], rowptr=rowptr)
 
     def _init(
-        self, row: Tensor, col: Tensor, perm: Tensor, num_src: int, num_dst: int, *, num_edges_given: int
+        self,
+        row: Tensor,
+        col: Tensor,
+        perm: Tensor,
+        num_src: int,
+        num_dst: int,
+        *,
+        num_edges_given: int,
+        rowptr: Tensor | None = None,
     ) -> None:
         self._row, self._col, self._perm = row, col, perm
         self._num_src, self._num_dst = num_src, num_dst
         self._num_edges_given = num_edges_given
-        self._rowptr = torch.searchsorted(row, torch.arange(num_dst + 1, device=row.device))
+        self._rowptr = _pointer(row, num_dst) if rowptr is None else rowptr
         self._padding: Tensor | None = None
         self._csc: CSC | None = None
         self._is_symmetric: bool | None = None
@@ -153,6 +159,11 @@ class Graph:
         return self._padding
 
     @property
+    def is_looped(self) -> bool:
+        """Whether this graph came from with_self_loops, so that every destination has one."""
+        return self._looped is self
+
+    @property
     def cache(self) -> dict[Any, Any]:
         """Arrays that backends derive from this graph."""
         return self._cache
@@ -161,8 +172,11 @@ class Graph:
     def csc(self) -> CSC:
         """The transpose: edges sorted by (source, destination)."""
         if self._csc is None:
-            col, edge_pos = torch.sort(self._col, stable=True)
-            colptr = torch.searchsorted(col, torch.arange(self._num_src + 1, device=col.device))
+            if _worth_counting(self._col):
+                edge_pos, colptr = _counting_order()(self._col, self._num_src)
+            else:
+                col, edge_pos = torch.sort(self._col, stable=True)
+                colptr = _pointer(col, self._num_src)
             csc = CSC(colptr, self._row.index_select(0, edge_pos), edge_pos)
             if values_unknown(self._col):
                 return csc
@@ -213,15 +227,18 @@ class Graph:
             return self._looped
         traced = values_unknown(self._col)
         nodes = torch.arange(self._num_dst, device=self.device)
-        loops = (self._row == self._col).long()
-        has_loop = torch.zeros_like(nodes).index_add(0, self._row, loops) > 0
-        if not traced:
+        loops = self._row == self._col
+        if traced:
+            has_loop = torch.zeros_like(nodes).index_add(0, self._row, loops.long()) > 0
+        else:
+            has_loop = torch.zeros_like(nodes, dtype=torch.bool)
+            has_loop[self._row[loops]] = True
             if bool(has_loop.all()):
                 self._looped = self
                 return self
             nodes = nodes[~has_loop]
         row, col = torch.cat([self._row, nodes]), torch.cat([self._col, nodes])
-        _, order = torch.sort(row * max(self._num_src, 1) + col, stable=True)
+        order, rowptr = _sorted(col, row, self._num_src, self._num_dst)
         perm = torch.cat([self._perm, self._num_edges_given + nodes])
         looped = Graph.__new__(Graph)
         looped._init(
@@ -231,6 +248,7 @@ class Graph:
             self._num_src,
             self._num_dst,
             num_edges_given=self._num_edges_given,
+            rowptr=rowptr,
         )
         if traced:
             looped._padding = torch.cat([torch.zeros_like(self._row, dtype=torch.bool), has_loop]).index_select(
@@ -296,6 +314,37 @@ def _restore(
     if all_loops:
         graph._looped = graph
     return graph
+
+
+# From so many edges on counting is faster than comparing, and worth loading compiled code for.
+_MANY_EDGES = 4096
+
+
+def _worth_counting(ids: Tensor) -> bool:
+    if values_unknown(ids) or ids.device.type != "cpu" or ids.shape[0] < _MANY_EDGES:
+        return False
+    from hgeo.graph import _fused
+
+    return _fused.available("cpu")[0]
+
+
+def _counting_order() -> Any:
+    from hgeo.graph._fused._sort import counting_order
+
+    return counting_order
+
+
+def _pointer(sorted_ids: Tensor, count: int) -> Tensor:
+    return torch.searchsorted(sorted_ids, torch.arange(count + 1, device=sorted_ids.device))
+
+
+def _sorted(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> tuple[Tensor, Tensor]:
+    """The order of edges by (dst, src), parallel ones as they come, and where each destination begins in it."""
+    if _worth_counting(src):
+        by_source, _ = _counting_order()(src, num_src)
+        return _counting_order()(dst, num_dst, by_source)
+    _, order = torch.sort(dst * max(num_src, 1) + src, stable=True)
+    return order, _pointer(dst.index_select(0, order), num_dst)
 
 
 def _degrees(pointer: Tensor, padding: Tensor | None, node: Tensor) -> Tensor:

@@ -107,7 +107,8 @@ def _dots(left: Tensor, right: Tensor, rowptr: Tensor, row: Tensor, col: Tensor)
     """(E, H): ⟨left[row], right[col]⟩ a head."""
     heads, dim = left.shape[1:]
     out = left.new_empty(row.shape[0], heads)
-    if left.device.type == "cpu" and left.dtype == torch.float32:
+    pairs = left.shape[0] * right.shape[0]  # torch's sampled product takes no more entries than the matrix has places
+    if left.device.type == "cpu" and left.dtype == torch.float32 and row.shape[0] <= pairs:
         for h in range(heads):
             a, b = left[:, h].contiguous(), right[:, h].contiguous()
             pattern = _csr(rowptr, col, out.new_zeros(row.shape[0]), (a.shape[0], b.shape[0]))

@@ -1,6 +1,9 @@
 """Distance attention: every backend computes the operation that its docstring states."""
 
 import math
+import os
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -13,6 +16,7 @@ from hgeo.graph import (
     distance_attention,
     edge_distance,
     edge_softmax,
+    mobius_sum,
     self_distance_as_mean,
     weighted_sum,
 )
@@ -229,6 +233,16 @@ def test_one_weight_may_serve_all_heads(graph: Graph, backend: str) -> None:
     torch.testing.assert_close(*(torch.autograd.grad(o.square().sum(), weights)[0] for o in (ours, expected)))
 
 
+def test_there_may_be_more_edges_than_pairs_of_nodes(backend: str) -> None:
+    graph = Graph(torch.tensor([0, 1, 1] * 4), torch.tensor([1, 0, 1] * 4), num_src=2)
+    u = torch.randn(2, 1, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    ours, expected = (
+        torch.autograd.grad(distance_attention(graph, u, k=-1.0, beta=1.0, backend=name)[0].square().sum(), u)[0]
+        for name in (backend, "reference")
+    )
+    torch.testing.assert_close(ours, expected)
+
+
 def test_a_nan_reaches_only_who_sees_it(graph: Graph, backend: str) -> None:
     u = points_for(graph, torch.float32)
     clean, _ = distance_attention(graph, u, k=-1.0, beta=1.0, self_score="mean", backend=backend)
@@ -262,6 +276,15 @@ def test_reference_is_differentiable_twice(k: float) -> None:
 
     torch.autograd.gradcheck(attend, (u, k))
     torch.autograd.gradgradcheck(attend, (u, k))
+
+
+def test_second_derivatives_of_the_torch_backend_are_refused_with_a_way_out() -> None:
+    graph = Graph(torch.tensor([1, 2, 0]), torch.tensor([0, 0, 1]), num_src=3).with_self_loops()
+    u = torch.randn(3, 1, 2, requires_grad=True)
+    out, _ = distance_attention(graph, u, k=-1.0, beta=1.0, backend="torch")
+    (grad,) = torch.autograd.grad(out.square().sum(), u, create_graph=True)
+    with pytest.raises(RuntimeError, match='choose backend="reference"'):
+        grad.sum().backward()
 
 
 @pytest.mark.parametrize("k", [-1.0, -1e-3, 0.0, 0.5])
@@ -380,7 +403,20 @@ U = torch.randn(2, 3, 4)
             ValueError,
             "no backend 'fast'.*'torch'",
         ),
+        (
+            lambda: distance_attention(LOOPED, U, k=0.0, beta=1.0, value_scale=torch.ones(2, device="meta")),
+            ValueError,
+            "value_scale is on meta, the graph on cpu",
+        ),
+        (
+            lambda: distance_attention(torch.tensor([[0], [1]]), U, k=0.0, beta=1.0),
+            TypeError,
+            "must be an hgeo.Graph, got Tensor; hgeo.graph.as_graph",
+        ),
         (lambda: edge_softmax(LOOPED, torch.ones(3, 1)), ValueError, r"\(2, heads\), got \(3, 1\)"),
+        (lambda: edge_softmax(LOOPED, torch.ones(2, 1, device="meta")), ValueError, "scores is on meta"),
+        (lambda: weighted_sum(LOOPED, torch.ones(2, 1).double(), U), TypeError, "weights are torch.float64, values"),
+        (lambda: mobius_sum(LOOPED, torch.ones(3, 1), U, k=-1.0), ValueError, r"weights must have shape.*got \(3, 1\)"),
         (
             lambda: weighted_sum(LOOPED, torch.ones(2, 2), U),
             ValueError,
@@ -402,6 +438,50 @@ def test_the_table_of_backends_says_what_runs_and_why_not() -> None:
     elsewhere = backends("meta")
     assert all(elsewhere[name] for name in ("dgl", "scatter", "fused"))
     assert "no: " in str(elsewhere)
+
+
+def test_the_kernels_are_not_chosen_where_nobody_measured_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    assert "'auto' takes 'torch'" in str(backends("cpu"))
+
+
+def test_without_cuda_the_fused_kernels_say_so() -> None:
+    pytest.importorskip("triton")
+    assert (backends("cuda")["fused"] is None) == torch.cuda.is_available()
+
+
+NO_NUMBA = """
+import importlib.metadata, sys
+version = importlib.metadata.version
+def hidden(name):
+    if name in ("numba", "llvmlite"):
+        raise importlib.metadata.PackageNotFoundError(name)
+    return version(name)
+importlib.metadata.version = hidden
+"""
+BROKEN_NUMBA = "import sys\n"
+
+
+@pytest.mark.parametrize(("setup", "reason"), [(NO_NUMBA, "not installed"), (BROKEN_NUMBA, "cannot be used")])
+def test_a_machine_without_a_working_numba_takes_the_torch_backend(tmp_path, setup: str, reason: str) -> None:
+    script = setup + (
+        "sys.modules['numba'] = None  # whoever imports it gets an ImportError\n"
+        "import torch, hgeo\n"
+        "conv = hgeo.nn.HATConv(3, 2, hgeo.PoincareBall(1.0))\n"
+        "many = torch.arange(5000) % 3\n"
+        "conv(torch.stack([many, many.flip(0)]), torch.randn(3, 3)).sum().backward()\n"
+        "print(hgeo.graph.backends())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env=os.environ | {"HGEO_CACHE": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'auto' takes 'torch'" in done.stdout
+    assert reason in done.stdout
 
 
 def test_a_backend_that_cannot_run_says_why() -> None:

@@ -6,6 +6,7 @@ import math
 import os
 import subprocess
 import sys
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -330,6 +331,54 @@ def test_a_cache_folder_that_cannot_be_made_is_no_error(tmp_path: Any) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("in the way")
     assert run_script(str(blocker / "cache")) == "0.1192 True"
+
+
+def test_a_cache_folder_that_cannot_be_written_is_no_error(tmp_path: Any) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("nothing is read-only for root")
+    tmp_path.chmod(0o500)
+    try:
+        assert run_script(str(tmp_path)) == "0.1192 True"
+    finally:
+        tmp_path.chmod(0o700)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_no_tensor_has_a_vector_an_edge(shape: str) -> None:
+    graph = make_graph(shape, nodes=200, edges=6000)
+    heads, dim = 2, 32
+    u = torch.randn(graph.num_src, heads, dim, requires_grad=True)
+
+    def step() -> None:
+        k = torch.tensor([-1.0], requires_grad=True)
+        out, _ = distance_attention(graph, u, k=k, beta=1.0, points_k=k, points_elu=True, backend="fused")
+        out.sum().backward()
+
+    step()  # what is derived from the graph is made once
+    tracemalloc.start()
+    with torch.profiler.profile(profile_memory=True) as profile:
+        step()
+    by_python = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    largest = max(event.cpu_memory_usage for event in profile.events())
+    vectors = 4 * graph.num_edges * dim  # one head in float32
+    assert largest > 0
+    assert largest < vectors / 2
+    assert by_python < vectors / 2
+
+
+@pytest.mark.parametrize("num_dst", [300, 700])
+def test_counting_sorts_edges_as_comparing_does(monkeypatch: pytest.MonkeyPatch, num_dst: int) -> None:
+    random = torch.Generator().manual_seed(0)
+    src = torch.randint(700, (5000,), generator=random)
+    dst = torch.randint(num_dst, (5000,), generator=random)
+    counted = Graph(src, dst, num_src=700, num_dst=num_dst).with_self_loops()
+    counted_csc = counted.csc
+    monkeypatch.setattr("hgeo.graph._graph._MANY_EDGES", 10**9)
+    compared = Graph(src, dst, num_src=700, num_dst=num_dst).with_self_loops()
+    for name in ("rowptr", "row", "col", "perm"):
+        assert torch.equal(getattr(counted, name), getattr(compared, name)), name
+    assert all(map(torch.equal, counted_csc, compared.csc))
 
 
 def test_the_cache_lives_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -17,7 +17,7 @@ import torch
 from fused_cases import SHAPES, assert_same, error, evaluate, make_graph, make_inputs
 from torch import Tensor
 
-from hgeo.graph import Graph, distance_attention
+from hgeo.graph import Graph, backends, distance_attention
 from hgeo.graph._fused import _ops
 
 triton = pytest.importorskip("triton")
@@ -153,11 +153,14 @@ def test_the_kernels_compile_for_an_a100(real: str) -> None:
 @pytest.mark.parametrize("self_score", ["zero", "mean"])
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_on_a_gpu(shape: str, self_score: str, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("backend", ["fused", "dgl", "torch", "reference"])
+def test_on_a_gpu(backend: str, shape: str, self_score: str, dtype: torch.dtype) -> None:
+    if backends("cuda")[backend] is not None:
+        pytest.skip(f"backend {backend}: {backends('cuda')[backend]}")
     graph = make_graph(shape)
     inputs = make_inputs(graph, [-1.0, 0.0, 0.4], dim=16, options="bias factor value")
     right = evaluate(graph, inputs, "reference", self_score=self_score)
     there: dict[str, Tensor] = {name: value.cuda() for name, value in inputs.items()}
-    result = evaluate(graph.to("cuda"), there, "fused", dtype, self_score)
+    result = evaluate(graph.to("cuda"), there, backend, dtype, self_score)
     tolerance = 1e-10 if dtype == torch.float64 else 1e-4
     assert_same({name: value.cpu() for name, value in result.items()}, right, tolerance)

@@ -193,6 +193,22 @@ def test_layers_chain_through_the_manifold() -> None:
     torch.testing.assert_close(y, expected)
 
 
+def test_a_samplers_blocks_feed_a_chain_of_layers_layer_by_layer() -> None:
+    dgl = pytest.importorskip("dgl")
+    ball = hgeo.PoincareBall(1.0)
+    layers = [HATConv(IN_DIM, 4, ball).double(), HATConv(4, 2, ball, in_manifold=ball).double()]
+    x, everything = features(), dgl.dataloading.MultiLayerFullNeighborSampler(2)
+    whole = layers[1](edge_index(), layers[0](edge_index(), x))
+    graph, seeds = dgl.graph(tuple(edge_index()), num_nodes=NODES), torch.tensor([4, 1])
+    inputs, outputs, blocks = everything.sample_blocks(graph, seeds)
+    h = x[inputs]
+    for conv, block in zip(layers, blocks, strict=True):
+        h = conv(block, h)
+    torch.testing.assert_close(h, whole[outputs])
+    with pytest.raises(TypeError, match=r"list of DGL graphs \(give each layer one"):
+        layers[0](blocks, x[inputs])
+
+
 def _raw(conv: HATConv) -> HATConv:
     twin = copy.deepcopy(conv)
     twin.in_manifold = None
@@ -448,11 +464,14 @@ def test_points_at_the_boundary_and_at_the_origin_have_finite_gradients(backend:
     [
         ("reference", "tangent", "eager"),
         ("torch", "tangent", "aot_eager"),
+        ("fused", "tangent", "aot_eager"),
         ("torch", "mobius", "eager"),
         ("torch", "midpoint", "eager"),
     ],
 )
 def test_it_compiles_to_one_graph_on_either_kind_of_graph(name: str, aggregate: str, how: str) -> None:
+    if backends()[name] is not None:
+        pytest.skip(f"backend {name}: {backends()[name]}")
     torch._dynamo.reset()
     conv, x = layer(backend=name, aggregate=aggregate, self_score="mean", bias="point"), features()
     compiled = torch.compile(conv, fullgraph=True, backend=how)
@@ -475,6 +494,21 @@ def test_it_runs_on_fake_cuda_tensors(options: dict) -> None:
         assert attention.edges.shape[0] == 9
         assert attention.loops.shape[0] == NODES
         assert y.device.type == attention.edges.device.type == "cuda"
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("aggregate", ["tangent", "mobius", "midpoint"])
+def test_a_gpu_gives_the_answer_of_the_cpu(backend: str, aggregate: str) -> None:
+    if backends("cuda")[backend] is not None:
+        pytest.skip(f"backend {backend}: {backends('cuda')[backend]}")
+    conv, x = layer(backend=backend, aggregate=aggregate, heads=2, self_score="mean", bias="point"), features()
+    here = conv(edge_index(), x)
+    expected = torch.autograd.grad(here.square().sum(), list(conv.parameters()))
+    there = conv.cuda()(edge_index().cuda(), x.cuda())
+    torch.testing.assert_close(there.cpu(), here)
+    for result, value in zip(torch.autograd.grad(there.square().sum(), list(conv.parameters())), expected, strict=True):
+        torch.testing.assert_close(result.cpu(), value)
 
 
 def _wrong_device() -> None:
@@ -510,15 +544,25 @@ def _hetero() -> None:
             ValueError,
             r"edge_bias must have shape \(9,\).*got \(3,\)",
         ),
-        (lambda: layer(backend="fast")(edge_index(), features()), ValueError, "there is no backend 'fast'"),
+        (
+            lambda: layer()(edge_index(), features(), edge_bias=torch.ones(9, device="meta")),
+            ValueError,
+            "edge_bias is on meta, the graph on cpu",
+        ),
+        (lambda: layer()(edge_index(), features(), edge_bias=[1.0] * 9), TypeError, "edge_bias must be a tensor.*list"),
+        (lambda: layer()(edge_index(), features()[0]), ValueError, r"row a node.*got shape \(5,\)"),
+        (lambda: layer()(edge_index(), (features(), features())), TypeError, "tuple; pass the features of all sources"),
+        (lambda: layer(backend="fast"), ValueError, "backend must be one of 'auto', 'fused', .*, got 'fast'"),
+        (lambda: layer(activation="elu"), TypeError, "activation must be a function of tensors or None, got 'elu'"),
         (lambda: layer(heads=0), ValueError, "heads must be a whole number"),
+        (lambda: layer(heads=2.0), ValueError, "heads must be a whole number of at least 1, got 2.0"),
         (lambda: layer(merge="sum"), ValueError, "merge must be one of 'concat', 'mean', 'product', got 'sum'"),
         (lambda: layer(aggregate="max"), ValueError, "aggregate must be one of"),
         (lambda: layer(beta=-1.0), ValueError, "beta must be a positive number or 'learn', got -1.0"),
         (lambda: layer(beta=float("nan")), ValueError, "beta must be a positive number"),
         (lambda: layer(attn_drop=1.5), ValueError, r"attn_drop must lie in \[0, 1\), got 1.5"),
         (lambda: layer(bias="yes"), ValueError, "bias must be one of 'none', 'tangent', 'point'"),
-        (lambda: HATConv(IN_DIM, DIM, "ball:3"), TypeError, r"manifold must be a geoopt manifold.*hgeo.space"),
+        (lambda: HATConv(IN_DIM, DIM, "ball:3"), TypeError, r"expected a geoopt manifold.*hgeo.space"),
         (
             lambda: HATConv(IN_DIM, DIM, hgeo.Lorentz(), aggregate="mobius"),
             ValueError,

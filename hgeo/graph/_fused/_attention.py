@@ -59,10 +59,14 @@ def _ids(ids: Tensor) -> Tensor:
 
 def _make_plan(graph: Graph, symmetric: bool) -> _Plan:
     rowptr, col = graph.rowptr, graph.col
-    has_loop = torch.zeros(graph.num_dst + 1, dtype=torch.bool, device=col.device)
-    has_loop[torch.where(graph.row == col, col, graph.num_dst)] = True
+    if graph.is_looped:
+        all_loops = rowptr.new_ones(())
+    else:
+        has_loop = torch.zeros(graph.num_dst + 1, dtype=torch.bool, device=col.device)
+        has_loop[torch.where(graph.row == col, col, graph.num_dst)] = True
+        all_loops = has_loop[:-1].all().long()
     degrees = torch.cat([rowptr[1:] - rowptr[:-1], rowptr.new_zeros(1)])
-    info = torch.stack([has_loop[:-1].all().long(), degrees.max()])
+    info = torch.stack([all_loops, degrees.max()])
     colptr, csc_row, csc_pos = graph.csc
     if symmetric:  # then the transpose is the graph itself, but for the order of edges
         return _Plan(rowptr, _ids(col), rowptr[:0], col[:0].to(torch.int32), _ids(csc_pos), info)

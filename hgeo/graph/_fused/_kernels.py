@@ -780,7 +780,33 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 g = real(tau) * load(scratch, t, real) + c_u * load(u, source + t, real)
                 store(grad_u, source + t, real(g))
 
+    def counting_sort(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
+        """Places of ``begin`` ids below ``end``, by id, equal ones in a given order; see _sort.counting_order."""
+        ids, given, order, pointer = (
+            load(args, 0, _INT),
+            load(args, 1, _INT),
+            load(args, 2, _INT),
+            load(args, 3, _INT),
+        )
+        for n in range(begin):
+            after = load(ids, n, _INT) + 1
+            store(pointer, after, load(pointer, after, _INT) + 1)
+        for b in range(end):
+            store(pointer, b + 1, load(pointer, b + 1, _INT) + load(pointer, b, _INT))
+        for n in range(begin):
+            place = _INT(n)
+            if given != 0:
+                place = load(given, n, _INT)
+            b = load(ids, place, _INT)
+            spot = load(pointer, b, _INT)
+            store(order, spot, place)
+            store(pointer, b, spot + 1)
+        for b in range(end, 0, -1):  # every pointer has moved on to where the next begins
+            store(pointer, b, load(pointer, b - 1, _INT))
+        store(pointer, 0, _INT(0))
+
     return {
+        "counting_sort": counting_sort,
         "points": points,
         "points_backward": points_backward,
         "pack": pack,
