@@ -12,7 +12,7 @@ What can be checked:
   geoopt:PoincareBall            a class of any importable module, called without arguments
   "geoopt:Lorentz(k=2.0)"        ... or with keywords
   mypkg.mod:factory              a function that returns your manifold (or a pair: manifold, dimension)
-  ball:16,c=0.5                  a space string: ball, stereo, sproj, lorentz, sphere, euclidean, joined by ' x '
+  ball:16,c=0.5                  a space string: ball, stereo, sproj, lorentz, klein, sphere, euclidean, joined by ' x '
   hgeo.math                      a module of pure functions f(points, k=...), at the curvature --k
 
 Examples:
@@ -23,7 +23,8 @@ Examples:
   hgeo check --list
 
 A law that needs an operation which the manifold lacks is 'not applicable', never passed. The exit code is 1 when a law
-is broken. Every counter-example is a line of Python that shows the broken law again. The guide is docs/law-kit.md.
+is broken or none applies. Every counter-example is a line of Python that shows the broken law again. The guide is
+docs/law-kit.md.
 """
 
 
@@ -49,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check, print, and return 1 if a law is broken."""
+    """Check, print, and return 1 if a law is broken or none applies."""
     import torch
 
     from hgeo.testing import check_manifold, laws, load
@@ -64,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
+    if "" not in sys.path:
+        sys.path.insert(0, "")  # a user's own module lies where the command is given
     try:
         manifold, own_dim, text = load(args.target, k=args.k)
         chosen = None if args.laws is None else [word.strip() for word in args.laws.split(",")]
@@ -76,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
             f"hgeo check: --dim {args.dim} contradicts {args.target!r}, whose dimension is {own_dim}", file=sys.stderr
         )
         return 2
-    reports = []
+    reports, passed = [], True
     for name in args.dtype or ["float64", "float32"]:
         report = check_manifold(
             manifold,
@@ -87,11 +90,12 @@ def run(args: argparse.Namespace) -> int:
             seed=args.seed,
             name=text,
         )
+        passed &= report.passed
         if args.failures:
-            report.results = report.failures or report.results[:0]
+            report.results = report.failures
         reports.append(report)
     if args.json:
         print("[" + ",\n".join(report.to_json() for report in reports) + "]")
     else:
         print("\n\n".join(report.markdown() if args.markdown else str(report) for report in reports))
-    return 1 if any(report.failures for report in reports) else 0
+    return 0 if passed else 1

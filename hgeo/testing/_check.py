@@ -474,34 +474,59 @@ def load(target: str, *, k: float | None = None) -> tuple[Any, int | None, str]:
         manifold, dim = made if isinstance(made, tuple) else (made, getattr(made, "dim", None))
         return manifold, dim, f"hgeo.space({target!r})[0]"
     module_name, colon, rest = target.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as reason:
-        raise ValueError(
-            f"{target!r}: there is no module {module_name!r} ({reason}); give package.module:factory, "
-            "geoopt:PoincareBall, a space such as ball:16, or a module of pure functions such as hgeo.math"
-        ) from None
+    module = _imported(target, module_name)
     if not colon:
-        return _functions(module, k)
-    name, _, call = rest.partition("(")
+        return _functions(target, module, k)
+    name, parenthesis, _ = rest.partition("(")
     if not hasattr(module, name):
-        known = ", ".join(entry for entry in dir(module) if entry[:1].isupper())[:200]
+        known = ", ".join(entry for entry in vars(module) if not entry.startswith("_"))[:200]
         raise ValueError(f"{target!r}: module {module_name} has no {name!r}; it has {known}")
-    factory = getattr(module, name)
-    keywords: dict[str, Any] = {}
-    if call:
-        tree = ast.parse(f"f({call}", mode="eval").body
-        assert isinstance(tree, ast.Call)
-        keywords = {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords}
-    elif factory is geoopt.Euclidean:
-        keywords = {"ndim": 1}
-    manifold = factory(**keywords) if callable(factory) and not isinstance(factory, torch.nn.Module) else factory
-    if isinstance(manifold, tuple) and len(manifold) == 2:
-        return manifold[0], int(manifold[1]), f"{module_name}.{name}()[0]"
+    made = getattr(module, name)
+    keywords: dict[str, Any] = {"ndim": 1} if made is geoopt.Euclidean else {}
+    if parenthesis:
+        keywords = _keywords(target, rest)
+    if callable(made) and not isinstance(made, torch.nn.Module):
+        try:
+            made = made(**keywords)
+        except Exception as reason:  # whatever a factory raises is the user's to read
+            raise ValueError(f"{target!r}: {rest} raised {type(reason).__name__}: {reason}") from reason
     text = f"{module_name}.{name}({', '.join(f'{key}={value!r}' for key, value in keywords.items())})"
-    return manifold, None, text
+    manifold: Any
+    dim: int | None
+    manifold, dim = made if isinstance(made, tuple) and len(made) == 2 else (made, None)
+    if not isinstance(manifold, geoopt.Manifold):
+        raise ValueError(f"{target!r}: expected a geoopt manifold, or a pair (manifold, dimension), got {made!r}")
+    return manifold, dim, text if dim is None else f"{text}[0]"
 
 
-def _functions(module: ModuleType, k: float | None) -> tuple[Any, int | None, str]:
+def _imported(target: str, module_name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except ModuleNotFoundError as reason:
+        if not f"{module_name}.".startswith(f"{reason.name}."):
+            raise ValueError(
+                f"{target!r}: module {module_name} needs {reason.name!r}, which is not installed"
+            ) from reason
+        raise ValueError(
+            f"{target!r}: there is no module {module_name!r}; give package.module:factory, geoopt:PoincareBall, a "
+            f"space such as ball:16 ({', '.join(_SPACE_WORDS)}), or a module of pure functions such as hgeo.math"
+        ) from None
+    except Exception as reason:  # a module may raise anything
+        raise ValueError(f"{target!r}: importing {module_name} raised {type(reason).__name__}: {reason}") from reason
+
+
+def _keywords(target: str, call: str) -> dict[str, Any]:
+    try:
+        tree = ast.parse(call, mode="eval").body
+        if not isinstance(tree, ast.Call) or tree.args:
+            raise SyntaxError
+        return {str(word.arg): ast.literal_eval(word.value) for word in tree.keywords}
+    except (SyntaxError, ValueError):
+        raise ValueError(f"{target!r}: expected a call with keywords, such as Lorentz(k=2.0), got {call!r}") from None
+
+
+def _functions(target: str, module: ModuleType, k: float | None) -> tuple[Any, int | None, str]:
+    if not callable(getattr(module, "dist", None)):
+        raise ValueError(f"{target!r} has no function dist(x, y, k=...); for a manifold give {target}:factory")
     made = Functions(module, -1.0 if k is None else k)
     return made, None, expression(made)

@@ -271,7 +271,7 @@ class Space:
         if self.has("projx") and not isinstance(self.manifold, Functions):
             far = torch.zeros(self.dim, dtype=self.dtype)
             far[0] = 2.0 / math.sqrt(-self.k)
-            kept = float(self.manifold.projx(far).double().norm()) * math.sqrt(-self.k)
+            kept = float(self.manifold.projx(far).detach().double().norm()) * math.sqrt(-self.k)
             if 0.5 < kept < edge:
                 edge = kept
         return _places.Domain(self.k, self.dim, edge)
@@ -305,9 +305,9 @@ class Space:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(coordinates.abs().sum().item() * 1e6) % (2**31))
             count = coordinates.shape[0]
-            if self.has("random"):
+            try:
                 drawn = self.manifold.random(count, *self.shape, dtype=self.dtype)
-            else:
+            except (AttributeError, NotImplementedError):
                 drawn = self.manifold.projx(torch.randn(count, *self.shape, dtype=self.dtype))
         return torch.as_tensor(drawn).as_subclass(Tensor)
 

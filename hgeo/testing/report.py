@@ -94,8 +94,9 @@ DEFECTS: tuple[tuple[str, str, str, float, torch.dtype], ...] = (
 )
 """The defects of geoopt 0.5.1's stereographic maths that a law can express."""
 
-_INEXPRESSIBLE = """Two lines of that table are no law of one manifold: points that a *growing* curvature leaves outside the ball are the
-optimiser's to bring back (`hgeo.optim`), and the 73 warnings at import are tested in `tests/test_import.py`."""
+_INEXPRESSIBLE = """Two lines of that table are no law of one manifold: points that a *growing* curvature leaves
+outside the ball are the optimiser's to bring back (`hgeo.optim`), and the warnings at import are tested in
+`tests/test_import.py`."""
 
 _GEOOPT = ("geoopt:PoincareBall", "geoopt:SphereProjection", "geoopt:Lorentz", "geoopt:Sphere", "geoopt:Euclidean")
 _SLOW = ("derivative", "limit", "compile")

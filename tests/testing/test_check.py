@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
+import sys
+from pathlib import Path
 from typing import Any
 
 import geoopt
@@ -131,6 +134,7 @@ def test_targets_are_read() -> None:
     assert float(load("geoopt:Lorentz(k=2.0)")[0].k) == 2.0
     manifold, dim, text = load("ball:16,c=0.5")
     assert (type(manifold), dim, text) == (hgeo.PoincareBall, 16, "hgeo.space('ball:16,c=0.5')[0]")
+    assert load("klein:4")[0].c.item() == 1.0
     functions, _, text = load("hgeo.math", k=-0.5)
     assert isinstance(functions, Functions)
     assert text == "Functions(hgeo.math, k=-0.5)"
@@ -138,6 +142,82 @@ def test_targets_are_read() -> None:
         load("nowhere:at_all")
     with pytest.raises(ValueError, match="has no 'PoincareBal'"):
         load("geoopt:PoincareBal")
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("mine:broken", r"'mine:broken': broken raised RuntimeError: no weights"),
+        ("mine:number", r"expected a geoopt manifold, or a pair \(manifold, dimension\), got 3"),
+        ("mine:nowhere", r"module mine has no 'nowhere'; it has .*broken"),
+        ("mine", r"'mine' has no function dist\(x, y, k=...\); for a manifold give mine:factory"),
+        ("needy:factory", "module needy needs 'not_there', which is not installed"),
+        ("faulty:factory", "importing faulty raised ZeroDivisionError"),
+        ("geoopt:Lorentz(k=", "expected a call with keywords, such as Lorentz"),
+        ("geoopt:Lorentz(2)", "expected a call with keywords"),
+        ("geoopt:Lorentz(q=2)", "raised TypeError: .*unexpected keyword argument 'q'"),
+    ],
+)
+def test_a_bad_target_is_told_from_a_broken_law(
+    target: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "mine.py").write_text("import geoopt\nnumber = 3\ndef broken(): raise RuntimeError('no weights')\n")
+    (tmp_path / "needy.py").write_text("import not_there\n")
+    (tmp_path / "faulty.py").write_text("1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "mine", raising=False)
+    assert main(["check", target]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+class Bare(geoopt.manifolds.base.Manifold):
+    """As little as geoopt asks for: no distance, no logarithm, no way to draw a point."""
+
+    name, ndim = "Bare", 1
+
+    def projx(self, x: torch.Tensor) -> torch.Tensor:
+        return x
+
+    def proju(self, x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+        return u
+
+    egrad2rgrad = proju
+
+    def inner(self, x: torch.Tensor, u: torch.Tensor, v: Any = None, *, keepdim: bool = False) -> torch.Tensor:
+        return (u * (u if v is None else v)).sum(-1, keepdim=keepdim)
+
+    def retr(self, x: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+        return x + u
+
+    expmap = retr
+
+    def transp(self, x: torch.Tensor, y: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        return v
+
+    def _check_point_on_manifold(self, x: torch.Tensor, *, atol: float, rtol: float) -> tuple[bool, None]:
+        return True, None
+
+    def _check_vector_on_tangent(self, x: torch.Tensor, u: torch.Tensor, *, atol: float, rtol: float) -> Any:
+        return True, None
+
+
+def test_a_manifold_that_can_do_little_is_asked_what_it_can() -> None:
+    report = check_manifold(Bare(), laws=["metric", "maps", "transport", "projection"], max_examples=20)
+    assert report.passed, str(report)
+    assert report["triangle_inequality"].note == "it has no dist"
+    assert report["riemannian_gradient_is_the_dual"].verdict == "pass"
+    assert report["inner_product_is_symmetric"].verdict == "pass"
+
+
+def test_extended_precision_settles_only_what_sixty_digits_would_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = ["oracle", "curvature_derivative_of_*", "gradient_of_mobius_*", "derivative_limit_of_mobius_*"]
+    for ball in (hgeo.PoincareBall(), geoopt.PoincareBall()):
+        fast = check_manifold(ball, laws=chosen, dtype=torch.float32, max_examples=25, shrink=False)
+        with monkeypatch.context() as patch:
+            patch.setattr("hgeo.testing._batch.AVAILABLE", False)
+            slow = check_manifold(ball, laws=chosen, dtype=torch.float32, max_examples=25, shrink=False)
+        assert [result.verdict for result in fast.results] == [result.verdict for result in slow.results]
 
 
 def test_the_command_prints_a_table_and_its_exit_code_is_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:

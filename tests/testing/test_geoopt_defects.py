@@ -7,27 +7,14 @@ import pytest
 import torch
 
 from hgeo.testing import Functions, check_manifold, laws
-
-# what is wrong -> the law that says so, the curvature and the dtype at which it shows
-DEFECTS = [
-    ("c does not survive: 1e-8 becomes 0, 100 infinite", "curvature_survives_construction", 1.0, torch.float32),
-    ("c = 0 never moves again", "zero_curvature_trains", 1.0, torch.float32),
-    ("the curvature's derivative is noise at k = −1e-6", "curvature_derivative_of_logmap0", 1e-6, torch.float32),
-    ("and of the wrong sign just beside 0", "derivative_limit_of_logmap0", 1.0, torch.float64),
-    ("log0 is wrong for small vectors", "oracle_logmap0", 1.0, torch.float32),
-    ("the Jacobian of log0 at 0 is 0", "origin_maps_are_the_identity_to_first_order", 1.0, torch.float32),
-    ("the Jacobian of the matrix product at 0 is 0", "matrix_product_is_linear_at_the_origin", 1.0, torch.float32),
-    ("long tangent vectors do not come back", "long_tangents_survive", 1.0, torch.float32),
-    ("distances of close points are noise", "oracle_dist", 1.0, torch.float32),
-    ("second derivatives at x = y are NaN", "distance_is_differentiable_at_coincidence", 1.0, torch.float32),
-    ("antipodal distances saturate at 16.8 in float64", "oracle_dist", 1.0, torch.float64),
-    ("float16 exp0(0) is NaN", "half_precision_of_expmap0", 1.0, torch.float32),
-    ("the distance is three graphs", "one_graph_of_dist", 1.0, torch.float32),
-    ("inner products of a batch come out as a matrix", "inner_product_is_conformal", 1.0, torch.float32),
-]  # fmt: skip
+from hgeo.testing.report import DEFECTS
 
 
-@pytest.mark.parametrize(("what", "name", "c", "dtype"), DEFECTS, ids=[f"{what}" for what, *_ in DEFECTS])
+@pytest.mark.parametrize(
+    ("what", "name", "c", "dtype"),
+    [(what, name, c, dtype) for what, _, name, c, dtype in DEFECTS],
+    ids=[f"{name}-{dtype}" for _, _, name, _, dtype in DEFECTS],
+)
 def test_each_known_defect_is_found(what: str, name: str, c: float, dtype: torch.dtype) -> None:
     ball = geoopt.PoincareBall(c=torch.tensor(c, dtype=torch.float64))
     result = check_manifold(ball, laws=name, dtype=dtype, max_examples=100)[name]

@@ -287,11 +287,7 @@ def _settled(
                 natural = size / np.where(argument == 0, largest, argument)
             scale = np.fmax(scale, _unit(operation) * natural)
         error = np.where(deviation == 0, 0.0, deviation / scale)
-        for name, points in zip(operation.arguments, values, strict=True):
-            if (space.k or 0.0) < 0 and name in ("x", "y", "z", "xs"):
-                wide = points.detach().double().numpy().astype(np.longdouble)
-                gap = (1 + (space.k or 0.0) * np.square(wide).sum(-1)).reshape(count, -1).min(-1)
-                error = np.minimum(error, error * gap ** (2 if isinstance(wrt, int) else 1))
+        error = error * np.minimum(_narrowest(space, operation, values), 1.0) ** (2 if isinstance(wrt, int) else 1)
         clear = np.isfinite(error) & (error >= 0) & (error <= _CLEARLY * tolerance)
     return torch.from_numpy(np.where(clear, error, math.nan).astype(np.float64))
 
@@ -302,6 +298,17 @@ def _unit(operation: Operation) -> float:
     A geodesic that ends where it was told to is the difference of two journeys.
     """
     return 1e-1 if operation.scale == "journey" else 1e-2
+
+
+def _narrowest(space: Space, operation: Operation, values: Sequence[Tensor]) -> _batch.Column:
+    """1 − c|x|² of a row's outermost point; 1 where the curvature is not negative."""
+    k, count = space.k or 0.0, values[0].shape[0]
+    gaps = [
+        (1 + k * np.square(v.detach().double().numpy().astype(np.longdouble)).sum(-1)).reshape(count, -1).min(-1)
+        for n, v in zip(operation.arguments, values, strict=True)
+        if k < 0 and n in ("x", "y", "z", "xs")
+    ]
+    return np.min(gaps, axis=0) if gaps else np.ones(count)
 
 
 def _outermost(operation: Operation, values: Sequence[Tensor]) -> _batch.Column:
