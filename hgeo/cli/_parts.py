@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -26,6 +27,16 @@ def set_threads(count: int) -> None:
     except ImportError:
         return
     set_num_threads(count)
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    set_threads(1)
+    try:
+        yield
+    finally:
+        set_threads(before)
 
 
 def _cora() -> tuple[Any, str | None]:
@@ -61,13 +72,9 @@ def train(clock: str) -> dict[str, Any]:
     from hgeo.train import early_stop_benchmark, step_benchmark
 
     dataset, note = _cora()
-    before = torch.get_num_threads()
-    set_threads(1)
-    try:
+    with _one_thread():
         steps = step_benchmark(dataset, clock=CLOCKS[clock])
         whole = early_stop_benchmark(dataset)
-    finally:
-        set_threads(before)
     rows = {
         name: {"seconds": time.median, "ratio": time.ratio, "over_gats": {gat: time.over(steps[gat]) for gat in steps}}
         for name, time in steps.items()
@@ -94,12 +101,8 @@ def mobius(clock: str) -> dict[str, Any]:
         torch.nn.functional.cross_entropy(logits, labels).backward()
         optimizer.step()
 
-    before = torch.get_num_threads()
-    set_threads(1)
-    try:
+    with _one_thread():
         seconds = _median_of_five(step, CLOCKS[clock])
-    finally:
-        set_threads(before)
     largest = int(dataset.graph.in_degrees.max()) + 1
     return {"note": note, "seconds": seconds, "largest_degree": largest}
 
@@ -118,7 +121,8 @@ def optim() -> dict[str, Any]:
     """A step of hgeo's Riemannian Adam on a model without manifold parameters, beside torch's and geoopt's."""
     from hgeo.optim import step_cost
 
-    cost = step_cost()
+    with _one_thread():
+        cost = step_cost()
     return cost._asdict() | {"ratio": cost.ratio}
 
 
@@ -146,6 +150,7 @@ def speedup(size: str, dim: int, seconds: float) -> dict[str, Any]:
 # In a process of its own, so that its peak is that of the step: the graph, the features, the layer and its gradients.
 _LARGE = """
 import resource, sys, time, torch, hgeo
+torch.set_num_threads(1)
 nodes, edges, dim = map(int, sys.argv[1:])
 random = torch.Generator().manual_seed(0)
 a = (nodes * torch.rand(edges // 2, generator=random) ** 2).long()
