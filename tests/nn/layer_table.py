@@ -106,6 +106,15 @@ def _pool(layer: Any, x: Tensor) -> Tensor:
     return layer(GRAPH_OF_ROW, x, num_graphs=3)
 
 
+def call(layer: Any, x: Tensor) -> Tensor:
+    """Whatever else a layer needs beside six points, it gets: the edges, the pairs, the graph of each row."""
+    if isinstance(layer, hnn.GCNConv | hnn.HATConv):
+        return layer(EDGES, x)
+    if isinstance(layer, hnn.Pool):
+        return layer(GRAPH_OF_ROW, x)
+    return layer(x, EDGES) if isinstance(layer, hnn.FermiDiracDecoder | hnn.DistanceDecoder) else layer(x)
+
+
 LAYERS: dict[str, Row] = {
     "ToManifold": Row(lambda m: hnn.ToManifold(m), takes="vectors"),
     "FromManifold": Row(lambda m: hnn.FromManifold(m), gives="vectors"),

@@ -38,6 +38,14 @@ def test_the_table_begins_near_the_origin_and_is_a_manifold_parameter() -> None:
     assert table.manifold is table.weight.manifold
 
 
+def test_rows_are_on_the_manifold_although_the_curvature_has_just_moved() -> None:
+    ball = hgeo.PoincareBall(c=1.0, learnable=True)
+    table = hnn.Embedding(4, 2, ball, std=2.0)
+    with torch.no_grad():
+        ball.stored_c.fill_(4.0)  # by a hand that knows nothing of the table
+    hgeo.validate(ball, table(torch.arange(4)).detach())
+
+
 def test_only_whole_numbers_look_up_points() -> None:
     with pytest.raises(TypeError, match=r"whole numbers in \[0, 5\)"):
         hnn.Embedding(5, 2, hgeo.PoincareBall())(torch.tensor([0.0]))

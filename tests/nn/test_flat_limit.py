@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 import torch
+from layer_table import EDGES, GRAPH_OF_ROW, ROWS, call
 from torch import Tensor
 from torch.nn import functional as F
 
 import hgeo
 import hgeo.nn as hnn
+from hgeo._geoopt import geoopt
 
-IN, OUT, ROWS = 3, 4, 6
-EDGES = torch.tensor([[0, 1, 2, 3, 4, 5, 0], [1, 2, 3, 4, 5, 0, 3]])
-GRAPH_OF_ROW = torch.tensor([0, 0, 0, 1, 1, 1])
+IN, OUT = 3, 4
 
 
 def adjacency(norm: str) -> Tensor:
@@ -48,10 +48,11 @@ def flat_decoder(layer: Any, x: Tensor) -> Tensor:
 
 
 def means(how: str) -> dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]]:
-    halves = torch.eye(2, dtype=torch.float64).repeat_interleave(3, dim=1) / 3
+    member = F.one_hot(GRAPH_OF_ROW).double().T
+    shares = member / member.sum(1, keepdim=True)
     return {
         f"Midpoint {how}": (lambda m: hnn.Midpoint(m, how=how), lambda layer, x: x.mean(0)),
-        f"Pool {how}": (lambda m: hnn.Pool(m, how=how), lambda layer, x: halves @ x),
+        f"Pool {how}": (lambda m: hnn.Pool(m, how=how), lambda layer, x: shares @ x),
         f"BatchNorm {how}": (lambda m: hnn.BatchNorm(IN, m, mean=how), flat_batch_norm),
     }
 
@@ -65,6 +66,12 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] 
     "Activation point": (lambda m: hnn.Activation(F.elu, m, space="point"), lambda layer, x: F.elu(x)),
     "MLR": (lambda m: hnn.MLR(IN, OUT, m), lambda layer, x: 4 * ((x[:, None] - layer.point) * layer.normal).sum(-1)),
     "CentroidClassifier": (lambda m: hnn.CentroidClassifier(IN, OUT, m), flat_centroids),
+    "CentroidClassifier power 1": (
+        lambda m: hnn.CentroidClassifier(IN, OUT, m, power=1),
+        lambda layer, x: -layer.log_beta.exp() * 2 * torch.linalg.vector_norm(x[:, None] - layer.centroids, dim=-1),
+    ),
+    "Transfer": (lambda m: hnn.Transfer(hgeo.Stereographic(k=0.0), m), lambda layer, x: x),
+    "Transfer to a plane": (lambda m: hnn.Transfer(m, geoopt.Euclidean(1)), lambda layer, x: 2 * x),
     **means("gyro"),
     **means("tangent"),
     **means("frechet"),
@@ -83,16 +90,6 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] 
         for aggregate, norm in [("tangent", "sym"), ("tangent", "mean"), ("midpoint", "sym"), ("gyrosum", "sum")]
     },
 }
-
-
-def call(layer: Any, x: Tensor) -> Tensor:
-    if isinstance(layer, hnn.GCNConv):
-        return layer(EDGES, x)
-    if isinstance(layer, hnn.Pool):
-        return layer(GRAPH_OF_ROW, x)
-    if isinstance(layer, hnn.FermiDiracDecoder | hnn.DistanceDecoder):
-        return layer(x, EDGES)
-    return layer(x)
 
 
 @pytest.mark.parametrize("k", [0.0, 1e-9, -1e-9])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -21,6 +22,7 @@ from layer_table import (
 from torch import Tensor
 
 import hgeo
+from hgeo._geoopt import geoopt
 
 every_layer_on_every_space = pytest.mark.parametrize(("name", "space"), PAIRS_THAT_WORK)
 
@@ -160,6 +162,33 @@ def test_bad_input_is_refused_in_words(name: str, space: str) -> None:
     wrong = x.float() if LAYERS[name].takes == "numbers" else x.long()
     with pytest.raises(TypeError, match=r"floating-point|whole numbers"):
         LAYERS[name].call(layer, wrong)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: hgeo.nn.Linear(4, 4, "ball:4"), r"Linear: .*the text 'ball:4'; hgeo\.space\(text\)\.manifold"),
+        (lambda: hgeo.nn.MLR(4, 3, hgeo.space("ball:4")), r"MLR: .*a Space, which is a pair: give its \.manifold"),
+        (lambda: hgeo.nn.Activation(SPACES["ball"](), torch.relu), "Activation: expected a geoopt manifold, got"),
+        (lambda: hgeo.nn.Linear(4, 6, SPACES["product"]()), "Linear: .*has dimension 4, asked for 6"),
+    ],
+)
+def test_a_layer_says_what_it_was_made_of_instead_of_a_manifold(make: Callable[[], object], words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        make()
+
+
+def test_hyperplanes_of_a_scaled_product_are_those_of_the_product_of_scaled_factors() -> None:
+    torch.manual_seed(0)
+    ball, sphere = hgeo.PoincareBall(c=0.7), geoopt.Sphere()
+    whole = geoopt.Scaled(hgeo.Product((ball, 2), (sphere, 2)), 1.5)
+    parts = hgeo.Product((geoopt.Scaled(ball, 1.5), 2), (geoopt.Scaled(sphere, 1.5), 2))
+    one, other = hgeo.nn.MLR(4, 3, whole), hgeo.nn.MLR(4, 3, parts)
+    with torch.no_grad():
+        for name in ("point", "normal"):
+            getattr(other, name).copy_(getattr(one, name))
+    x = hgeo.exp0(whole, torch.randn(5, 4))
+    torch.testing.assert_close(one(x), other(x))
 
 
 def test_the_docs_show_the_table_that_is_tested() -> None:

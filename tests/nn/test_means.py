@@ -123,7 +123,10 @@ def test_the_mean_may_be_taken_over_any_dimension_but_the_last() -> None:
 
 def test_pool_refuses_what_it_cannot_read() -> None:
     pool, x = hnn.Pool(hgeo.PoincareBall()), torch.zeros(3, 2)
-    with pytest.raises(TypeError, match=r"call pool\(graph, x\)"):
-        pool(x, x)
+    for given in (torch.tensor([0, 0, 1]), x):
+        with pytest.raises(TypeError, match=r"arguments are swapped: call pool\(graph, x\)"):
+            pool(x, given)
+    with pytest.raises(TypeError, match=r"of a PyG batch: batch\.batch"):
+        pool(torch.tensor([[0, 1], [1, 2]]), x)
     with pytest.raises(ValueError, match="the graph has 2 nodes, x has 3 rows"):
         pool(torch.tensor([0, 1]), x)

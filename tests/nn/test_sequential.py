@@ -5,6 +5,7 @@ from __future__ import annotations
 import dgl
 import pytest
 import torch
+import torch_geometric.nn
 from torch import nn
 
 import hgeo
@@ -42,6 +43,16 @@ def test_each_graph_layer_gets_a_block_of_its_own() -> None:
     torch.testing.assert_close(net(blocks, x[inputs]), net(graph, x)[outputs])
     with pytest.raises(ValueError, match="2 layers need a graph, got a list of 1 blocks"):
         net(blocks[:1], x[inputs])
+
+
+def test_layers_of_dgl_and_of_pyg_get_the_graph_in_their_own_order() -> None:
+    torch.manual_seed(0)
+    theirs, ours = torch_geometric.nn.SAGEConv(5, 4), hnn.GCNConv(4, 3, BALL)
+    x = torch.randn(4, 5)
+    assert torch.equal(hnn.Sequential(theirs, ours)(EDGES, x), ours(EDGES, theirs(x, EDGES)))
+    graph = dgl.graph((EDGES[0], EDGES[1]))
+    dgls = dgl.nn.GraphConv(5, 4)
+    assert torch.equal(hnn.Sequential(dgls, ours)(graph, x), ours(graph, dgls(graph, x)))
 
 
 @pytest.mark.parametrize(
@@ -99,6 +110,8 @@ def test_chains_nest_and_slice() -> None:
     assert net[0] is next(iter(net))
     with pytest.raises(TypeError, match="layer 0 is not a module"):
         hnn.Sequential(torch.relu)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"unpack it: Sequential\(\*layers\)"):
+        hnn.Sequential([hnn.ToManifold(BALL)])  # type: ignore[arg-type]
 
 
 def test_a_curvature_shared_by_layers_is_one_parameter() -> None:

@@ -211,6 +211,24 @@ def test_gradients_are_found_after_a_step_as_they_were_before(manifold):
         assert torch.equal(gradient, p.grad)
 
 
+@pytest.mark.parametrize("make", [hgeo.SphereProjection, hgeo.Stereographic])
+def test_near_the_opposite_pole_of_a_projected_sphere_a_step_leads_across_it(make):
+    # That pole is at infinity: x + u would square the coordinates in every step, until they overflow.
+    manifold = make(1.0)
+    pole = torch.tensor([-1.0, 0.0, 0.0])
+    point = geoopt.ManifoldParameter(torch.tensor([1e4, 1e3]), manifold=manifold)
+    optimizer = riemannian_sgd([point], lr=0.1)
+    where = []
+    for _ in range(8):
+        optimizer.zero_grad()
+        hgeo.math.stereo_to_sphere(point, k=1.0)[1].backward()  # downhill: along the first spatial axis, at speed 1
+        optimizer.step()
+        on_sphere = hgeo.math.stereo_to_sphere(point.detach().as_subclass(torch.Tensor), k=1.0)
+        where.append(float(torch.linalg.vector_norm(on_sphere - pole)))
+    assert where == sorted(where)
+    assert where[0] == pytest.approx(0.1, rel=0.01)
+
+
 # --- decay ---
 
 
