@@ -34,22 +34,19 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from hgeo.train._cells import run_cells
-    from hgeo.train._tune import BUDGETS, tuning_cell, write_frozen
+    from hgeo.train._tune import tuning_cell, usual_budget, write_frozen
 
-    cells = []
-    for dataset in args.datasets:
-        budget = BUDGETS["large" if dataset in ("photo", "computers", "cs", "physics", "ogbn-arxiv") else "small"]
-        budget = replace(
-            budget,
-            rounds=args.rounds or budget.rounds,
-            trials=args.trials or budget.trials,
-            epochs=args.epochs or budget.epochs,
-        )
-        try:
-            cells += [tuning_cell(dataset, dim, method, budget) for dim in args.dims for method in args.methods]
-        except ValueError as error:
-            print(f"hgeo tune: {error}", file=sys.stderr)
-            return 2
+    asked = {name: getattr(args, name) for name in ("rounds", "trials", "epochs") if getattr(args, name)}
+    try:
+        cells = [
+            tuning_cell(dataset, dim, method, replace(usual_budget(dataset, dim), **asked))
+            for dataset in args.datasets
+            for dim in args.dims
+            for method in args.methods
+        ]
+    except ValueError as error:
+        print(f"hgeo tune: {error}", file=sys.stderr)
+        return 2
     try:
         results = run_cells(cells, args.cache, jobs=args.jobs, context={"data_dir": args.data_dir})
     except (FileNotFoundError, ValueError) as error:
