@@ -93,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         where = f" {session.path}" if "session" in locals() else ""
         print(f"\nhgeo: interrupted; go on with: hgeo train --resume --out{where}", file=sys.stderr)
         return 130
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, ImportError) as error:
         print(f"hgeo train: {error}", file=sys.stderr)
         return 2
     _report(session, results, as_json=args.json)
@@ -112,7 +112,9 @@ def _planned(args: argparse.Namespace) -> Session:
 
     dataset = args.dataset or "hierarchy"
     bare = args.dataset is None and args.model is None and args.space is None
-    models = [word.strip() for word in (args.model or ("hat,gat" if bare else "hat")).split(",") if word.strip()]
+    models = [word.strip() for word in (args.model or "hat").split(",") if word.strip()]
+    if bare:
+        models += _comparison()
     spaces = [args.space or _default_space(dataset, model) for model in models]
     count = args.seeds or (3 if bare else 1)
     path = args.out or _fresh(Path("runs"), dataset, models, spaces[0])
@@ -143,6 +145,19 @@ def _resumed(args: argparse.Namespace) -> Session:
     if args.out is None:
         raise ValueError("--resume needs --out, the folder of the run to go on with")
     return Session.load(args.out)
+
+
+def _comparison() -> list[str]:
+    """GAT, what bare ``hgeo train`` sets HAT against, if its layers can be had."""
+    from hgeo.data import karate
+    from hgeo.models import build
+
+    try:
+        build("gat", karate())
+    except ImportError as error:
+        print(f"hgeo: HAT runs without GAT to compare with; {error}", file=sys.stderr)
+        return []
+    return ["gat"]
 
 
 def _default_space(dataset: str, model: str) -> str:

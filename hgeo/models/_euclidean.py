@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from typing import Any
 
@@ -48,6 +49,20 @@ class _SparseLinear(nn.Linear):
         return linear(dropout(x, self.drop) if self.training and self.drop else x, self.weight)
 
 
+def _dgl_layer(name: str) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import dgl.nn.pytorch
+    except Exception as error:  # a broken binary can raise anything
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ImportError(
+            f"the GCN and GAT baselines are DGL's layers, and dgl cannot be imported ({reason}); "
+            "install dgl 1.1.3 on Python 3.10 or 3.11"
+        ) from error
+    return getattr(dgl.nn.pytorch, name)
+
+
 def _activation(config: Config) -> Any:
     return F.elu if config.activation == "elu" else F.relu
 
@@ -83,14 +98,13 @@ class GCN(_Network):
     """
 
     def __init__(self, in_dim: int, num_classes: int, *, config: Config) -> None:
-        from dgl.nn.pytorch import GraphConv
-
         super().__init__(config)
+        layer = _dgl_layer("GraphConv")
         out_dim = config.dim if config.readout == "linear" else num_classes
         self.linear1 = _SparseLinear(in_dim, config.dim, config.feat_drop)
         self.linear2 = _SparseLinear(config.dim, out_dim, config.hidden_drop)
-        self.conv1 = GraphConv(config.dim, config.dim, weight=False, bias=config.bias)
-        self.conv2 = GraphConv(out_dim, out_dim, weight=False, bias=config.bias)
+        self.conv1 = layer(config.dim, config.dim, weight=False, bias=config.bias)
+        self.conv2 = layer(out_dim, out_dim, weight=False, bias=config.bias)
         self.head = _head(config, num_classes)
 
     def _convolve(self, conv: nn.Module, graph: Any, x: Tensor) -> Tensor:
@@ -120,12 +134,11 @@ class GAT(_Network):
     """
 
     def __init__(self, in_dim: int, num_classes: int, *, config: Config) -> None:
-        from dgl.nn.pytorch import GATConv
-
         super().__init__(config)
+        layer = _dgl_layer("GATConv")
         out_dim = config.dim if config.readout == "linear" else num_classes
-        self.conv1 = GATConv(in_dim, config.dim, 1, attn_drop=config.attn_drop, bias=config.bias)
-        self.conv2 = GATConv(config.dim, out_dim, 1, attn_drop=config.attn_drop, bias=config.bias)
+        self.conv1 = layer(in_dim, config.dim, 1, attn_drop=config.attn_drop, bias=config.bias)
+        self.conv2 = layer(config.dim, out_dim, 1, attn_drop=config.attn_drop, bias=config.bias)
         # DGL's layer drops and multiplies dense features; these two do the same to sparse ones.
         for conv, drop, width in ((self.conv1, config.feat_drop, in_dim), (self.conv2, config.hidden_drop, config.dim)):
             weight = conv.fc.weight

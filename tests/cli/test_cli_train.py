@@ -264,3 +264,26 @@ def test_importing_the_command_line_is_silent():
         [sys.executable, "-m", "hgeo", "data"], capture_output=True, text=True, env=environment, check=True
     )
     assert done.stderr == ""
+
+
+@pytest.fixture
+def without_dgl(here):
+    """A folder in front of the path whose ``dgl`` cannot be imported."""
+    (here / "broken").mkdir()
+    (here / "broken" / "dgl.py").write_text("raise ImportError('libdgl.so is missing')")
+    return {**os.environ, "PYTHONPATH": str(here / "broken")}
+
+
+def test_without_dgl_bare_training_runs_hat_and_says_why_not_gat(here, without_dgl):
+    command = [sys.executable, "-m", "hgeo", "train", "--epochs", "2", "--seeds", "1", "--no-pictures", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=without_dgl, check=True)
+    assert [row["model"] for row in json.loads(done.stdout)["summary"]] == ["hat"]
+    assert "libdgl.so is missing" in done.stderr
+
+
+def test_without_dgl_a_baseline_that_needs_it_is_refused_in_a_line(here, without_dgl):
+    command = [sys.executable, "-m", "hgeo", "train", "--dataset", "karate", "--model", "gat"]
+    done = subprocess.run(command, capture_output=True, text=True, env=without_dgl, check=False)
+    assert done.returncode == 2
+    assert "libdgl.so is missing" in done.stderr
+    assert "Traceback" not in done.stderr
