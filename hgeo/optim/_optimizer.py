@@ -112,6 +112,10 @@ class RiemannianOptimizer(torch.optim.Optimizer):
         if self.max_grad_norm is not None:
             clip_grad_norm_([p for group in self.param_groups for p in group["params"]], self.max_grad_norm)
         moving = [c for c in self._roles.curvatures if c.grad is not None]
+        if self._curved is None and not moving:  # weights alone: torch's step and nothing beside it
+            if self._flat is not None:
+                self._flat.step()
+            return loss
         with torch.no_grad(), self._gradient_along_the_path(moving):
             if self._curved is not None:
                 self._step_points()
