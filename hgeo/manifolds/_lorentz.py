@@ -162,6 +162,17 @@ class Lorentz(geoopt.Lorentz):
     def transp(self, x: Tensor, y: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
         return v + self._curvature(x) * self._form(y, v) / (2 + self._gap(x, y)) * (x + y)
 
+    def _pole(self, x: Tensor) -> Tensor:
+        """The origin, once for each of the points."""
+        time = torch.rsqrt(self._curvature(x)).expand_as(time_part(x))
+        return torch.cat([time, torch.zeros_like(space_part(x))], dim=-1)
+
+    def transp0(self, y: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
+        return self.transp(self._pole(y), y, u)
+
+    def transp0back(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
+        return self.transp(x, self._pole(x), u)
+
     def transp_follow_retr(self, x: Tensor, u: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
         return self.transp(x, self.retr(x, u), v)
 
@@ -175,6 +186,11 @@ class Lorentz(geoopt.Lorentz):
 
     def geodesic(self, t: Tensor, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         return self.expmap(x, t * self.logmap(x, y))
+
+    def geodesic_unit(self, t: Tensor, x: Tensor, u: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        """The point at distance t from x along the direction of u."""
+        length = self.norm(x, u, keepdim=True)
+        return self.expmap(x, t * u / torch.where(length == 0, 1.0, length), project=project)
 
     def origin(self, *size: Any, dtype: torch.dtype | None = None, device: Any = None, seed: int | None = 42) -> Any:
         shape = geoopt.utils.size2shape(*size)

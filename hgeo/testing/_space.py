@@ -189,6 +189,8 @@ class Space:
             return self._frame() is not None
         if operation == "chart":
             return self.chart is not None
+        if operation == "stretching":
+            return self.stretched() is not None
         if operation == "trainable curvature":
             return self.k is not None and (isinstance(self.manifold, Functions) or self.trainable() is not None)
         if operation == "family":
@@ -240,6 +242,19 @@ class Space:
         if kept is None or not math.isclose(float(kept), k, rel_tol=0.2, abs_tol=0.0):
             return None
         return made
+
+    def stretched(self) -> Any | None:
+        """The same kind of space with all lengths doubled, that is with a quarter of the curvature; None if unknown."""
+        if self.k is not None:
+            return self.sibling(self.k / 4) if self.k else None
+        kind = type(self.manifold)
+        parameters = inspect.signature(kind).parameters
+        value = getattr(self.manifold, "c" if "c" in parameters else "k", None)
+        if not isinstance(value, Tensor) or self.chart is None or isinstance(self.manifold, geoopt.Sphere):
+            return None
+        factor = 0.25 if "c" in parameters else 4.0  # geoopt's Lorentz(k) is 1/c
+        made = kind(factor * value.detach())
+        return made.to(self.dtype)
 
     def trainable(self) -> tuple[Any, str, Tensor] | None:
         """A copy of the manifold whose curvature can be differentiated, with the name and value of what is stored."""

@@ -31,8 +31,8 @@ _NUMBERS = itertools.count()
 _STEREO, _SCALARS, _MODELS, _CONTRACT = (
     f"math/_{part}.py" for part in ("stereographic", "scalars", "models", "contract")
 )
-_MANIFOLD, _FRAME, _CURVATURE, _PRODUCT, _LORENTZ = (
-    f"manifolds/_{part}.py" for part in ("stereographic", "frame", "curvature", "product", "lorentz")
+_MANIFOLD, _FRAME, _CURVATURE, _PRODUCT, _LORENTZ, _KLEIN = (
+    f"manifolds/_{part}.py" for part in ("stereographic", "frame", "curvature", "product", "lorentz", "klein")
 )
 
 
@@ -186,6 +186,29 @@ MUTANTS = [
     Mutant("hyperboloid transport with the wrong sign", _LORENTZ, "        return v + self._curvature(x) * self._form(y, v)", "        return v - self._curvature(x) * self._form(y, v)", ("transp",), target=lambda package: package.manifolds.Lorentz(1.0), laws=("transport",)),
     Mutant("hyperboloid gradient without the sign of time", _LORENTZ, "torch.cat([-time_part(u), space_part(u)], dim=-1)", "u", ("egrad2rgrad",), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid logarithm without its division", _LORENTZ, "        return direction / hm.sin_ratio(-c * distance * distance)", "        return direction", ("logmap",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    # --- what shows only at another curvature than 1, or only on the hyperboloid and in Klein's ball ---
+    Mutant("hyperboloid gradient that is not tangent", _LORENTZ, "        return self.proju(x, torch.cat([-time_part(u), space_part(u)], dim=-1))", "        return torch.cat([-time_part(u), space_part(u)], dim=-1)", ("egrad2rgrad",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid projection of vectors without the curvature", _LORENTZ, "        return v + self._curvature(x) * self._form(x, v) * x", "        return v + self._form(x, v) * x", ("proju", "logmap"), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid projection of points without the curvature", _LORENTZ, "torch.sqrt(1 / self._curvature(x) + (spatial", "torch.sqrt(1 + (spatial", ("projx", "expmap"), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid norm without its root", _LORENTZ, "        return hm.safe_sqrt(self._form(u, u, keepdim).clamp(min=0.0))", "        return self._form(u, u, keepdim).clamp(min=0.0)", ("norm",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid transport from the origin to itself", _LORENTZ, "        return self.transp(self._pole(y), y, u)", "        return u", ("transp0",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid geodesic backwards", _LORENTZ, "        return self.expmap(x, t * self.logmap(x, y))", "        return self.expmap(x, (1 - t) * self.logmap(x, y))", ("geodesic",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid exponential that is off the manifold", _LORENTZ, "        return self.projx(y) if project else y", "        return y * 1.0001", ("expmap",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("Klein's metric without the curvature", _KLEIN, "(_dot(u, v) + self.c.to(x.dtype) * gamma2 * _dot(x, u) * _dot(x, v))", "(_dot(u, v) + gamma2 * _dot(x, u) * _dot(x, v))", ("inner",), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("Klein's metric as if it were conformal", _KLEIN, "gamma2 * (_dot(u, v) + self.c.to(x.dtype) * gamma2 * _dot(x, u) * _dot(x, v))", "gamma2 * _dot(u, v)", ("inner",), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("Klein's gradient divided by γ once", _KLEIN, "* x) / self._gamma(x) ** 2", "* x) / self._gamma(x)", ("egrad2rgrad",), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("Klein's transport with swapped ends", _KLEIN, "self.hyperboloid.transp(self._up(x), self._up(y), self._push(x, v))", "self.hyperboloid.transp(self._up(y), self._up(x), self._push(x, v))", ("transp",), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("Klein's vectors pulled back without the root", _KLEIN, "torch.sqrt(self.c.to(x.dtype)) * time_part(u) * x)", "self.c.to(x.dtype) * time_part(u) * x)", ("logmap", "transp"), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("ball from hyperboloid without the root, at c = 1", _MODELS, "space_part(x) / (1 + _root(c) * time_part(x))", "space_part(x) / (1 + time_part(x))", ("lorentz_to_ball",), at=(-1.0,)),
+    Mutant("hyperboloid distance with c for its root, at c = 1", _MODELS, "    height_x, height_y = 1 + root * time_part(x), 1 + root * time_part(y)", "    height_x, height_y = 1 + c * time_part(x), 1 + c * time_part(y)", ("lorentz_dist",), at=(-1.0,)),
+    Mutant("sphere distance without the radius, at k = 1", _MODELS, "2 / _root(k) * torch.atan2(chord", "2 * torch.atan2(chord", ("sphere_dist",), at=(1.0,)),
+    Mutant("sphere exponential with k for its root, at k = 1", _MODELS, "    z = k * _squared(v)\n    return torch.cat([cos_ratio(z) / _root(k), sin_ratio(z) * v], dim=-1)", "    z = k * _squared(v)\n    return torch.cat([cos_ratio(z) / k, sin_ratio(z) * v], dim=-1)", ("sphere_expmap0",), at=(1.0,)),
+    Mutant("distance whose curvature is detached", _STEREO, "    squared, ab, ratio = _separation(x, y, k, dim)\n    return _reduced(2 *", "    squared, ab, ratio = _separation(x, y, k.detach() if isinstance(k, Tensor) else k, dim)\n    return _reduced(2 *", ("dist",)),
+    Mutant("logarithm at the origin whose gradient is detached in its size", _STEREO, "    return x * artan_ratio(k * _dot(x, x, dim))", "    return x * artan_ratio(k * _dot(x, x, dim).detach())", ("logmap0",)),
+    Mutant("sphere's plane distance by its sine alone", _STEREO, "    distance = sine * _half_distance_ratio(sine * sine, cosine2.clamp(min=0.0), k)", "    distance = sine * arsin_ratio(k * sine * sine)", ("dist2plane",), at=(1.0,)),
+    Mutant("float64 kept off the boundary by float32's margin", _CONTRACT, "return 4.0 * torch.finfo(dtype).eps", "return 4.0 * torch.finfo(torch.float32).eps", ("expmap0", "logmap0"), target=_ball),
+    Mutant("a curvature clamped from above", _CURVATURE, "        return stored.clamp(min=minimum)  # the custom", "        return stored.clamp(min=minimum, max=100.0)  # the custom", (), target=_ball, laws=("curvature_survives_construction",)),
+    Mutant("a product whose factors swap their curvature", _FRAME, "        return [(m, intrinsic_dim(m, n), n) for m, n in zip(manifold.manifolds, sizes, strict=True)]", "        return [(m, intrinsic_dim(m, n), n) for m, n in zip(reversed(manifold.manifolds), sizes, strict=True)]", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(0.5), 2), (package.manifolds.PoincareBall(2.0), 2)), laws=("frame", "metric", "maps"), dim=4),
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hgeo.testing._space import ratio
 from hgeo.testing.laws import (  # noqa: F401  (importing a module registers its laws)
     _frame,
     _gyro,
@@ -21,7 +22,7 @@ from hgeo.testing.laws import (  # noqa: F401  (importing a module registers its
 )
 from hgeo.testing.laws._law import GROUPS, REGISTER, SKIPPED, TOLERANCES, Law, law, only, select
 
-__all__ = ["GROUPS", "REGISTER", "SKIPPED", "TOLERANCES", "Law", "law", "only", "select"]
+__all__ = ["GROUPS", "REGISTER", "SKIPPED", "TOLERANCES", "Law", "law", "only", "ratio", "select"]
 
 
 def __getattr__(name: str) -> Any:

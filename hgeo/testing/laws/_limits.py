@@ -1,4 +1,5 @@
-"""The curvature goes to 0: every operation becomes the Euclidean one, from both sides, at the rate O(k)."""
+"""Spaces of another curvature: as it goes to 0 every operation becomes the Euclidean one, from both sides, at the rate
+O(k); and curvature is one over a length squared, so that a quarter of it is the same space at twice the size."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hgeo.testing import _batch, oracle
-from hgeo.testing._space import Space
+from hgeo.testing._space import Space, stereographic_embedding
 from hgeo.testing.laws._law import SKIPPED, TOLERANCES, Law, law
 from hgeo.testing.laws._oracle import BY_NAME, Operation, by_curvature, call
 
@@ -203,6 +204,72 @@ def _flat_exact(operation: Operation, values: Sequence[Tensor]) -> tuple[Tensor,
     return torch.tensor(found[0], dtype=torch.float64), torch.tensor(found[1], dtype=torch.float64)
 
 
+_LENGTHS = ("x", "y", "z", "u", "v", "p", "xs")
+"""The examples that are lengths. A direction, a gradient, a factor, a matrix and a weight are numbers."""
+
+# operation -> (its examples, with times of geodesic_unit as lengths; the power of length that its result has)
+_POWERS: dict[str, tuple[tuple[str, ...], int]] = {
+    **{name: (BY_NAME[name].arguments, 1) for name in BY_NAME},
+    **{name: (BY_NAME[name].arguments, 0) for name in ("lambda_x", "egrad2rgrad", "gyration")},
+    **{name: (BY_NAME[name].arguments, 0) for name in ("transp", "transp0", "transp0back")},
+    **{name: (BY_NAME[name].arguments, 2) for name in ("inner", "dist2")},
+    "projx": (("x",), 1),
+    "proju": (("x", "u"), 1),
+    "retr": (("x", "u"), 1),
+    "lorentz_to_ball": (("above",), 1),
+    "lorentz_expmap0": (("p",), 1),
+    "lorentz_logmap0": (("above",), 1),
+    "lorentz_dist": (("above", "beside"), 1),
+    "sphere_to_stereo": (("above",), 1),
+    "sphere_expmap0": (("p",), 1),
+    "sphere_logmap0": (("above",), 1),
+    "sphere_dist": (("above", "beside"), 1),
+    "tan_k": (("radius",), 1),
+    "artan_k": (("radius",), 1),
+    "sin_k": (("radius",), 1),
+    "arsin_k": (("radius",), 1),
+    "cos_k": (("radius",), 0),
+}
+_MADE_OF = {"above": "x", "beside": "y", "radius": "x"}
+
+
+def _stretching_law(name: str) -> Law:
+    wanted, power = _POWERS[name]
+    drawn = tuple(_MADE_OF.get(word, word) for word in wanted)
+
+    def check(space: Space, *batch: Tensor) -> Tensor:
+        count = batch[0].shape[0]
+        values = list(batch)
+        for i, word in enumerate(wanted):
+            if word in ("above", "beside"):
+                values[i] = stereographic_embedding(values[i], space.k or 0.0).to(space.dtype)
+            elif word == "radius":
+                values[i] = values[i].norm(dim=-1).clamp_max(0.7 * space.domain.unit)
+        lengths = [w in _LENGTHS or w in _MADE_OF or (name == "geodesic_unit" and w == "t") for w in wanted]
+        wide = [2 * value if length else value for value, length in zip(values, lengths, strict=True)]
+        options = {"reducedim": [1]} if name == "weighted_midpoint" else {}
+        with torch.no_grad():
+            one = _entries(getattr(space.manifold, name)(*values, **options), count) * 2**power
+            other = _entries(getattr(space.stretched(), name)(*wide, **options), count)
+        finite = torch.isfinite(one).all(-1)
+        error = (other - one).norm(dim=-1) / one.norm(dim=-1).clamp_min(1e-300)
+        return torch.where(finite, torch.where((other == one).all(-1), 0.0, error), SKIPPED)
+
+    models = ("lorentz", "ball", "klein"), ("sphere", "stereo")
+    sign = ["negative curvature"] if name.startswith(models[0]) else ["positive curvature"]
+    needs = [name, "stretching", *(sign if name.startswith(models[0] + models[1]) else [])]
+    return law(
+        f"{name} in a space of a quarter of the curvature is the same at twice the size",
+        needs=needs,
+        tolerance="identity",
+        group="limit",
+        name=f"stretching_of_{name}",
+        examples=drawn,
+    )(check)
+
+
+for _name in _POWERS:
+    _stretching_law(_name)
 for _name in _FLAT:
     _limit_law(_name)
 for _name in _FLAT:

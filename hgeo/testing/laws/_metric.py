@@ -356,18 +356,17 @@ def transport_carries_velocity(space: Space, x: Tensor, y: Tensor) -> Tensor:
 
 @law(
     "transp0 is transport from the origin, transp0back its inverse",
-    needs=["transp0", "transp0back", "transp", "curvature"],
+    needs=["transp0", "transp0back", "transp"],
     group="transport",
 )
-def origin_transport_is_transport_from_the_origin(space: Space, y: Tensor, g: Tensor) -> Tensor:
-    origin = torch.zeros_like(y)
-    out = space.manifold.transp0(y, g)
-    error = ratio(space.euclidean(out - space.manifold.transp(origin, y, g)), space.euclidean(out) * space.condition(y))
-    back = space.manifold.transp0back(y, g)
-    inverse = ratio(
-        space.euclidean(back - space.manifold.transp(y, origin, g)), space.euclidean(back) * space.condition(y)
-    )
-    return torch.maximum(error, inverse)
+def origin_transport_is_transport_from_the_origin(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    origin = space.embed([np.zeros(space.dim)] * x.shape[0])
+    back = space.manifold.transp0back(x, u)
+    scale = _carried_scale(space, x, origin, u, back)
+    there = ratio(space.euclidean(back - space.manifold.transp(x, origin, u)), scale)
+    out = space.manifold.transp0(x, back)
+    scale = _carried_scale(space, origin, x, back, out)
+    return torch.maximum(there, ratio(space.euclidean(out - space.manifold.transp(origin, x, back)), scale))
 
 
 @law(
