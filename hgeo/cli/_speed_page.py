@@ -145,8 +145,8 @@ def targets(report: dict[str, Any]) -> list[Target]:
             6.0,
             one("", train.get("early_stop", {}).get("cpu_seconds")),
             unit=" s",
-            limit="the number of epochs until validation accuracy stops to rise, which the default settings of the model "
-            "decide; a step is the one above, and every epoch evaluates the validation nodes as well",
+            limit="the number of epochs until validation accuracy stops to rise, which the default settings of the "
+            "model decide; a step is the one above, and every epoch evaluates the validation nodes as well",
         ),
         Target("Adam step without manifold parameters / torch's Adam", 1.1, one("", optim.get("ratio"))),
     ]
