@@ -170,7 +170,9 @@ def neighbour(source: Source, domain: Domain, x: Array) -> Array:
     if kind in ("antipode", "nearly antipode") and size > 1e-3 * domain.unit:
         opposite = -x * (domain.unit / size) ** 2
         if kind == "nearly antipode":
-            opposite = opposite + direction(source, domain.dim) * (source.pick(GAPS) * float(np.linalg.norm(opposite)))
+            # an arcsine is at its worst there before it is good for nothing
+            gap = source.pick((*GAPS, 3e-3, 5e-3))
+            opposite = opposite + direction(source, domain.dim) * (gap * float(np.linalg.norm(opposite)))
         return opposite
     return point(source, domain)
 

@@ -548,6 +548,24 @@ def plane_distance_grows_along_the_normal(space: Space, x: Tensor, u: Tensor, v:
 
 
 @law(
+    "almost a quarter of a sphere along the normal the distance still is the way gone",
+    needs=["dist2plane", "expmap", "positive curvature"],
+    tolerance="chain",
+    group="plane",
+)
+def plane_distance_is_right_a_quarter_away(space: Space, x: Tensor, g: Tensor, t: Tensor) -> Tensor:
+    # near the origin, so that the end is nowhere near the point at infinity
+    unit = space.domain.unit
+    base = (x.double() * (0.3 * unit / space.euclidean(x).clamp_min(0.3 * unit).unsqueeze(-1))).to(space.dtype)
+    short = 10 ** (-1 - 5 * t.double().squeeze(-1))  # of a quarter, by a tenth to a millionth
+    length = math.pi / 2 * unit * (1 - short)
+    size = (length / space.length(base, g).clamp_min(1e-300)).unsqueeze(-1)
+    u = (g.double() * size).to(space.dtype)
+    distance = space.manifold.dist2plane(space.manifold.expmap(base, u), base, g).double()
+    return only(space.euclidean(g) > 0, ratio(distance - space.length(base, u), length))
+
+
+@law(
     "turning the normal turns the sign; unsigned is absolute; scaled is times |a|; its length does not matter",
     needs=["dist2plane", "curvature"],
     group="plane",

@@ -214,7 +214,7 @@ _POWERS: dict[str, tuple[tuple[str, ...], int]] = {
     **{name: (BY_NAME[name].arguments, 0) for name in ("transp", "transp0", "transp0back")},
     **{name: (BY_NAME[name].arguments, 2) for name in ("inner", "dist2")},
     "projx": (("x",), 1),
-    "proju": (("x", "u"), 1),
+    "proju": (("x", "g"), 0),
     "retr": (("x", "u"), 1),
     "lorentz_to_ball": (("above",), 1),
     "lorentz_expmap0": (("p",), 1),
