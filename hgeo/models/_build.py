@@ -46,7 +46,9 @@ def build(
         )
     for option, value in options.items():
         _check_kind(option, value)
-    config = replace(config or defaults(name, dim, num_train=len(dataset.train_idx)), method=name, dim=dim, **options)
+    if config is None:
+        config = defaults(name, dim, num_train=len(dataset.train_idx), num_features=dataset.num_features)
+    config = replace(config, method=name, dim=dim, **options)
     in_dim, classes = dataset.num_features, dataset.num_classes
     model: nn.Module
     if name.startswith("hat"):

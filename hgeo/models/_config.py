@@ -69,21 +69,23 @@ class Config:
         return cls(**values)
 
 
-def defaults(method: str, dim: int, *, num_train: int = 0) -> Config:
+def defaults(method: str, dim: int, *, num_train: int = 0, num_features: int | None = None) -> Config:
     """Settings that are sensible before any search; they depend on sizes, never on which graph it is.
 
     A narrow layer cannot afford to lose a coordinate, so hidden dropout grows with the dimension, and a wide one
     overfits a few labels, so feature dropout does too. Thousands of labels (``num_train``) regularise by themselves.
+    Of few features (``num_features``) eight are kept on average: distances between rows of one or two are noise.
 
     >>> defaults("hat", 2).hidden_drop
     0.0
     """
     wide = dim >= 8
     plenty = num_train > 5000
+    feat_drop = 0.1 if plenty else 0.7 if wide else 0.5
     config = Config(
         method=method,
         dim=dim,
-        feat_drop=0.1 if plenty else 0.7 if wide else 0.5,
+        feat_drop=feat_drop if num_features is None else min(feat_drop, max(0.0, 1 - 8 / num_features)),
         hidden_drop=0.0 if not wide else 0.2 if plenty else 0.5,
         attn_drop=0.3,
         lr=0.01 if wide else 0.03,

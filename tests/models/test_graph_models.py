@@ -130,3 +130,8 @@ def test_a_converted_graph_is_kept_and_has_one_self_loop_a_node(karate):
     first = dgl_graph(karate.graph)
     assert dgl_graph(karate.graph) is first
     assert first.num_edges() == karate.num_edges + karate.num_nodes
+
+
+def test_few_features_are_not_dropped_by_default():
+    drops = [defaults("hat", 16, num_features=count).feat_drop for count in (2, 8, 16, 1433)]
+    assert drops == [0.0, 0.0, 0.5, defaults("hat", 16).feat_drop]
