@@ -106,7 +106,7 @@ def learned_curvature(model: str, c: float, start: float = 0.5, steps: int = 300
         (pairs(manifold) / wanted - 1).square().mean().backward()
         optimizer.step()
         schedule.step()
-    return float(manifold.c)
+    return float(manifold.c.detach())
 
 
 def main() -> None:
