@@ -21,6 +21,7 @@ import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._lorentz import lorentz_curvature
 from hgeo.manifolds._stereographic import Stereographic
+from hgeo.math._contract import floating
 
 __all__ = [
     "Frame",
@@ -340,11 +341,13 @@ def exp0(manifold: Any, v: Tensor) -> Tensor:
     >>> hgeo.exp0(hgeo.PoincareBall(), torch.tensor([1.0, 0.0]))
     tensor([0.7616, 0.0000])
     """
+    floating("exp0", "v", v)
     return frame_of(manifold).exp0(manifold, v)
 
 
 def log0(manifold: Any, x: Tensor) -> Tensor:
     """Tangent coordinates of the point ``x`` at the origin: the inverse of :func:`exp0`."""
+    floating("log0", "x", x)
     return frame_of(manifold).log0(manifold, x)
 
 
@@ -365,4 +368,6 @@ def intrinsic_dim(manifold: Any, n: int) -> int:
 
 def dist(manifold: Any, x: Tensor, y: Tensor) -> Tensor:
     """Geodesic distance of points (..., n), by the most accurate formula known for that manifold."""
+    floating("dist", "x", x)
+    floating("dist", "y", y)
     return frame_of(manifold).dist(manifold, x, y)

@@ -11,7 +11,7 @@ import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._frame import Frame, register_frame
 from hgeo.manifolds._lorentz import Lorentz
-from hgeo.math._contract import in_single
+from hgeo.math._contract import of_vectors
 from hgeo.math._models import space_part, time_part
 
 __all__ = ["Klein"]
@@ -98,32 +98,33 @@ class Klein(geoopt.manifolds.base.Manifold):
     def proju(self, x: Tensor, u: Tensor) -> Tensor:
         return u
 
-    @in_single
+    @of_vectors
     def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
         v = u if v is None else v
         gamma2 = self._gamma(x) ** 2
         value = gamma2 * (_dot(u, v) + self.c.to(x.dtype) * gamma2 * _dot(x, u) * _dot(x, v))
         return value if keepdim else value.squeeze(-1)
 
-    @in_single
+    @of_vectors
     def egrad2rgrad(self, x: Tensor, u: Tensor) -> Tensor:
         return (u - self.c.to(x.dtype) * _dot(x, u) * x) / self._gamma(x) ** 2
 
+    @of_vectors
     def dist(self, x: Tensor, y: Tensor, *, keepdim: bool = False) -> Tensor:
         c = self.c
         return hm.dist(hm.klein_to_ball(x, c=c), hm.klein_to_ball(y, c=c), k=-c, keepdim=keepdim)
 
-    @in_single
+    @of_vectors
     def expmap(self, x: Tensor, u: Tensor) -> Tensor:
         return self._down(self.hyperboloid.expmap(self._up(x), self._push(x, u)))
 
     retr = expmap
 
-    @in_single
+    @of_vectors
     def logmap(self, x: Tensor, y: Tensor) -> Tensor:
         return self._pull(x, self.hyperboloid.logmap(self._up(x), self._up(y)))
 
-    @in_single
+    @of_vectors
     def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
         return self._pull(y, self.hyperboloid.transp(self._up(x), self._up(y), self._push(x, v)))
 

@@ -10,7 +10,7 @@ from torch import Tensor
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._curvature import bounded_below, curvature_parameter
-from hgeo.math._contract import in_single
+from hgeo.math._contract import of_vectors
 from hgeo.math._models import space_part, time_part
 
 __all__ = ["Lorentz", "lorentz_curvature"]
@@ -97,26 +97,26 @@ class Lorentz(geoopt.Lorentz):
             return True, None
         return False, "a vector is not Minkowski-orthogonal to its point; manifold.proju makes it so"
 
-    @in_single
+    @of_vectors
     def projx(self, x: Tensor, *, dim: int = -1) -> Tensor:
         """The point with the same spatial part."""
         spatial = space_part(x)
         time = torch.sqrt(1 / self._curvature(x) + (spatial * spatial).sum(-1, keepdim=True))
         return torch.cat([time, spatial], dim=-1)
 
-    @in_single
+    @of_vectors
     def proju(self, x: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
         return v + self._curvature(x) * self._form(x, v) * x
 
-    @in_single
+    @of_vectors
     def egrad2rgrad(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
         return self.proju(x, torch.cat([-time_part(u), space_part(u)], dim=-1))
 
-    @in_single
+    @of_vectors
     def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False, dim: int = -1) -> Tensor:
         return self._form(u, u if v is None else v, keepdim)
 
-    @in_single
+    @of_vectors
     def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
         return hm.safe_sqrt(self._form(u, u, keepdim).clamp(min=0.0))
 
@@ -127,7 +127,7 @@ class Lorentz(geoopt.Lorentz):
         tangent = hm.lorentz_logmap0(x, c=self.c)
         return hm.safe_sqrt((tangent * tangent).sum(-1, keepdim=keepdim))
 
-    @in_single
+    @of_vectors
     def expmap(self, x: Tensor, u: Tensor, *, norm_tan: bool = True, project: bool = True, dim: int = -1) -> Tensor:
         u = self.proju(x, u) if norm_tan else u
         z = -self._curvature(x) * self._form(u, u).clamp(min=0.0)
@@ -150,7 +150,7 @@ class Lorentz(geoopt.Lorentz):
         half = hm.lorentz_dist(x, y, c=c, keepdim=True) / 2
         return 2 * c * half * half * hm.sin_ratio(-c * half * half) ** 2
 
-    @in_single
+    @of_vectors
     def logmap(self, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         c = self._curvature(x)
         distance = hm.lorentz_dist(x, y, c=c, keepdim=True)
@@ -158,7 +158,7 @@ class Lorentz(geoopt.Lorentz):
         direction = (y - x) - self._gap(x, y) * x
         return direction / hm.sin_ratio(-c * distance * distance)
 
-    @in_single
+    @of_vectors
     def transp(self, x: Tensor, y: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
         return v + self._curvature(x) * self._form(y, v) / (2 + self._gap(x, y)) * (x + y)
 

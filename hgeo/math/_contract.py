@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
-__all__ = ["Curvature", "boundary_margin", "geometry", "in_single", "same_dimension"]
+__all__ = ["Curvature", "boundary_margin", "floating", "geometry", "of_vectors", "same_dimension"]
 
 Curvature = float | Tensor
 """A curvature: a number, or a tensor that broadcasts against the points."""
@@ -40,18 +40,41 @@ def _raised(value: Any) -> Any:
     return value.float() if isinstance(value, Tensor) and value.dtype in _HALF else value
 
 
-def in_single(method: F) -> F:
-    """Compute a manifold's method on float16 or bfloat16 tensors in float32, and round once at the end."""
+def of_vectors(method: F) -> F:
+    """Give a manifold's method whose tensors are all points or vectors of one size the common contract.
+
+    Integer tensors, other devices and other sizes are refused; float16 and bfloat16 are computed in float32 and rounded
+    once at the end.
+    """
+    names = list(inspect.signature(method).parameters)[1:]
 
     @functools.wraps(method)
-    def computed(manifold: Any, *args: Any, **kwargs: Any) -> Tensor:
-        floats = [value.dtype for value in args if isinstance(value, Tensor)]
-        dtype = functools.reduce(torch.promote_types, floats)
+    def checked(manifold: Any, *args: Any, **kwargs: Any) -> Tensor:
+        title = f"{type(manifold).__name__}.{method.__name__}"
+        given = {name: value for name, value in zip(names, args, strict=False) if isinstance(value, Tensor)}
+        for name, value in given.items():
+            floating(title, name, value)
+            if value.device != args[0].device:
+                raise ValueError(
+                    f"{title}: {name!r} is on {value.device}, the first argument on {args[0].device}; move them to one "
+                    "device"
+                )
+        same_dimension(title, -1, **given)
+        dtype = functools.reduce(torch.promote_types, [value.dtype for value in given.values()])
         if dtype not in _HALF:
             return method(manifold, *args, **kwargs)
         return method(manifold, *[_raised(value) for value in args], **kwargs).to(dtype)
 
-    return cast(F, computed)
+    return cast(F, checked)
+
+
+def floating(function: str, name: str, value: Tensor) -> None:
+    """Refuse a tensor of integers."""
+    if not value.dtype.is_floating_point:
+        raise TypeError(
+            f"{function}: {name!r} is a {value.dtype} tensor; points and vectors are floating-point: convert it, for "
+            "example with .float()"
+        )
 
 
 def geometry(function: F) -> F:
@@ -87,10 +110,7 @@ def geometry(function: F) -> F:
             if not value.dtype.is_floating_point:
                 if value.dtype == torch.int64 and value is index_of(args, kwargs):
                     continue
-                raise TypeError(
-                    f"{function.__name__}: {name_of(value, args, kwargs)!r} is a {value.dtype} tensor; points and "
-                    "vectors are floating-point: convert it, for example with .float()"
-                )
+                floating(function.__name__, name_of(value, args, kwargs), value)
             if value.device != device:
                 raise ValueError(
                     f"{function.__name__}: {name_of(value, args, kwargs)!r} is on {value.device}, the first argument "

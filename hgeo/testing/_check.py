@@ -470,9 +470,8 @@ def load(target: str, *, k: float | None = None) -> tuple[Any, int | None, str]:
     if target.split(":")[0].strip() in _SPACE_WORDS and ":" in target:
         from hgeo import manifolds
 
-        made = manifolds.space(target)
-        manifold, dim = made if isinstance(made, tuple) else (made, getattr(made, "dim", None))
-        return manifold, dim, f"hgeo.space({target!r})[0]"
+        space = manifolds.space(target)
+        return space.manifold, space.dim, f"hgeo.space({target!r})[0]"
     module_name, colon, rest = target.partition(":")
     module = _imported(target, module_name)
     if not colon:
