@@ -118,13 +118,18 @@ def own(examples: int, spaces: Sequence[str], seed: int) -> str:
     """Every law on hgeo's manifolds: the worst error of each, in units of what is allowed."""
     reports: list[tuple[str, Report, float]] = []
     for text in spaces:
-        manifold, dim, _ = load(text)
+        manifold, dim, made = load(text)
         for dtype in _DTYPES:
             start = time.process_time()
-            report = check_manifold(manifold, dim=dim or 3, dtype=dtype, max_examples=examples, seed=seed, name=text)
+            report = check_manifold(manifold, dim=dim or 3, dtype=dtype, max_examples=examples, seed=seed, name=made)
             reports.append((text, report, time.process_time() - start))
             print(
-                report.summary(), f"{reports[-1][2]:.0f} s", *report.failures, sep="\n  ", file=sys.stderr, flush=True
+                report.summary(),
+                f"{reports[-1][2]:.0f} s",
+                *[result.counterexample or result.note for result in report.failures],
+                sep="\n  ",
+                file=sys.stderr,
+                flush=True,
             )
     lines = [
         "| space | dtype | pass | FAIL | not applicable | no example | processor time |",

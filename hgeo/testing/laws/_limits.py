@@ -172,6 +172,8 @@ def _slope_error(
     if operation.name in ("expmap", "geodesic_unit"):
         reach = reach.clamp_min(0.5)
     natural = torch.maximum(value.norm(dim=-1), reach) if operation.result == "point" else value.norm(dim=-1)
+    if operation.scale == "pairing":  # orthogonal vectors have no product, but their numbers do
+        natural = torch.maximum(natural, 4 * values[1].double().norm(dim=-1) * values[2].double().norm(dim=-1))
     size = torch.maximum(exact.norm(dim=-1), 1e-2 * natural * reach**2)
     tolerance = TOLERANCES["derivative"].get(space.dtype, 1e-3)
     # squares of what is smaller than this vanish in the dtype, or it is 0 to the oracle

@@ -507,7 +507,8 @@ def _derivative_error(
     deviation = float(oracle.difference(computed, exact))
     if deviation <= oracle.TINY:
         return 0.0
-    size, largest = float(_size(value)), _largest(values, names)
+    # what cancels in a pairing or a matrix product cancels in its derivative, too
+    size, largest = float(_scale(space, operation, values, value)), _largest(values, names)
     if operation.scale in ("journey", "cloud"):
         size = max(size, largest)
     unit = _unit(operation)
