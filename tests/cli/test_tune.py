@@ -16,8 +16,9 @@ from hgeo.train._tune import Budget, frozen_configs, search_space, tune_cell
 
 def tune(tmp_path, *more):
     return main(
-        ["tune", "--datasets", "karate", "--dims", "2", "--methods", "hat", "gcn", "--rounds", "1", "--trials", "3", "--epochs", "4",
-         "--jobs", "1", "--cache", str(tmp_path / "cache"), "--freeze", str(tmp_path / "frozen.json"), *more]
+        ["tune", "--datasets", "karate", "--dims", "2", "--methods", "hat", "gcn", "--rounds", "1", "--trials", "3",
+         "--epochs", "4", "--jobs", "1", "--cache", str(tmp_path / "cache"), "--freeze", str(tmp_path / "frozen.json"),
+         *more]
     )  # fmt: skip
 
 
