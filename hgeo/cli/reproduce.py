@@ -107,7 +107,8 @@ def _table(args: argparse.Namespace, name: str, metric: str, title: str) -> None
             source = "hat" if method.startswith("hat") else method
             paper = printed[facts["methods"].index(source)] if printed and source in facts["methods"] else None
             row[method] = Entry(tuple(run[metric] for run in runs), None if method == "hat-uniform" else paper)
-            if "configs" in cell.arguments and f"{dataset}/{dim}/{source}" not in frozen and source != "hat-uniform":
+            searched = "hat" if method == "hat-uniform" else method
+            if "configs" in cell.arguments and f"{dataset}/{dim}/{searched}" not in frozen:
                 untuned.add(f"{dataset} {dim} {method}")
     table = Table(name, metric, columns, entries)
     intro = (
@@ -118,6 +119,11 @@ def _table(args: argparse.Namespace, name: str, metric: str, title: str) -> None
         "off. Bold: the best mean of a row."
     )
     notes = f"## What it shows\n\n{findings(table)}\n\n## How it was made\n\n{_how(args, entries)}"
+    missing = [
+        f"{name} {dim} {method}" for (name, dim), row in entries.items() for method in columns if method not in row
+    ]
+    if missing:
+        notes += f"\n- Not computed yet (–): {', '.join(missing)}."
     if untuned:
         notes += f"\n- Default settings, no search: {', '.join(sorted(untuned))}."
     for path in write_table(table, args.out, intro=intro, notes=notes):
