@@ -109,6 +109,8 @@ def test_real_data_have_the_published_sizes(name, capfd):
     assert (data.num_nodes, data.num_edges, data.num_features, data.num_classes, len(data.train_idx)) == expected
     assert (len(data.val_idx), len(data.test_idx)) == (500, 1000)
     assert data.is_sparse
-    total = data.features.to_dense().sum(dim=1)
-    assert torch.allclose(total[total > 0], torch.ones(()), atol=1e-5)
+    words = data.features.to_dense()
+    total = words.sum(dim=1)
+    assert torch.allclose(total[total > 0], total.max(), rtol=1e-5)
+    assert float(words.norm(dim=1).mean()) == pytest.approx(0.5, rel=1e-5)
     assert capfd.readouterr().out == ""
