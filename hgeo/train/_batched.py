@@ -22,6 +22,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import scipy.sparse
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -105,10 +106,11 @@ class Views:
         self._indptr = np.concatenate([[0], np.cumsum(np.bincount(destination, minlength=n))])
         features = dataset.features
         if features.layout == torch.strided:
-            features = features.to_sparse_csr()
-        self._features = tuple(
-            part.numpy() for part in (features.crow_indices(), features.col_indices(), features.values())
-        )
+            matrix = scipy.sparse.csr_matrix(features.numpy())
+            parts = (matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), matrix.data)
+        else:
+            parts = (features.crow_indices().numpy(), features.col_indices().numpy(), features.values().numpy())
+        self._features = parts
         self.num_features = int(dataset.num_features)
         self.num_classes = int(dataset.num_classes)
         self.labels = dataset.labels
