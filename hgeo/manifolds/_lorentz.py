@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -24,6 +25,11 @@ class Lorentz(geoopt.Lorentz):
 
     A :class:`geoopt.Lorentz` (whose ``k`` is 1/c). For a curvature that trains to 0 use :class:`hgeo.PoincareBall`, the
     same space in other coordinates.
+
+    Far out a tangent vector is almost a multiple of its point, and the Minkowski products of the textbook are
+    differences of huge numbers, noise from √c x₀ ≈ eps^(-1/2) on (3,000 in float32). So lengths, steps and transport
+    read the spatial parts alone, which determine points and tangent vectors, and lose a factor of √c x₀, not of its
+    square; points are stopped at the radius at which the ball's are.
 
     Args:
         c: minus the curvature, ≥ 1e-6.
@@ -99,14 +105,45 @@ class Lorentz(geoopt.Lorentz):
 
     @of_vectors
     def projx(self, x: Tensor, *, dim: int = -1) -> Tensor:
-        """The point with the same spatial part."""
-        spatial = space_part(x)
-        time = torch.sqrt(1 / self._curvature(x) + (spatial * spatial).sum(-1, keepdim=True))
+        """The point with the same spatial part, within the radius that the dtype can tell apart."""
+        return self._point(self._within(x, space_part(x)))
+
+    def _within(self, x: Tensor, spatial: Tensor) -> Tensor:
+        # The radius that the ball's margin allows: √c|X'| = 2ρ/(1-ρ²) at ρ = √c|x|. Divided first: far beyond it the
+        # square would be infinite.
+        rho = 1 - hm.boundary_margin(x.dtype)
+        scaled = spatial * (torch.sqrt(self._curvature(x)) * ((1 - rho) * (1 + rho) / (2 * rho)))
+        squared = (scaled * scaled).sum(-1, keepdim=True)
+        outside = squared > 1
+        return torch.where(outside, spatial * torch.rsqrt(torch.where(outside, squared, 1.0)), spatial)
+
+    def _point(self, spatial: Tensor) -> Tensor:
+        time = torch.sqrt(1 / self._curvature(spatial) + (spatial * spatial).sum(-1, keepdim=True))
         return torch.cat([time, spatial], dim=-1)
 
     @of_vectors
     def proju(self, x: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
-        return v + self._curvature(x) * self._form(x, v) * x
+        defect = self._form(x, v)
+        # What a tangent vector gives by rounding alone is no defect: multiplied by c x₀ it would be larger than v.
+        product = (x * v).detach().abs().sum(-1, keepdim=True) * (8 * torch.finfo(v.dtype).eps)
+        rounding = torch.minimum(torch.maximum(defect.detach(), -product), product)
+        return v + self._curvature(x) * (defect - rounding) * x
+
+    def _height(self, x: Tensor) -> Tensor:
+        """1 + √c x₀: the point of the ball is x'/height, and its 1 - c|x|² is 2/height."""
+        return 1 + torch.sqrt(self._curvature(x)) * time_part(x)
+
+    def _carried0(self, x: Tensor, u: Tensor) -> Tensor:
+        """A tangent vector at x carried to the origin: d coordinates, as long as u is."""
+        at, along = space_part(x), space_part(u)
+        turn = torch.sqrt(self._curvature(x)) * (at * along).sum(-1, keepdim=True) / (time_part(x) * self._height(x))
+        return along - turn * at
+
+    def _carried(self, y: Tensor, a: Tensor) -> Tensor:
+        """Back from the origin to y."""
+        at, c = space_part(y), self._curvature(y)
+        along = (at * a).sum(-1, keepdim=True)
+        return torch.cat([torch.sqrt(c) * along, a + c * along / self._height(y) * at], dim=-1)
 
     @of_vectors
     def egrad2rgrad(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
@@ -114,11 +151,13 @@ class Lorentz(geoopt.Lorentz):
 
     @of_vectors
     def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False, dim: int = -1) -> Tensor:
-        return self._form(u, u if v is None else v, keepdim)
+        """⟨u, v⟩ of tangent vectors at x; never negative for u = v."""
+        a = self._carried0(x, u)
+        return (a * (a if v is None else self._carried0(x, v))).sum(-1, keepdim=keepdim)
 
     @of_vectors
     def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
-        return hm.safe_sqrt(self._form(u, u, keepdim).clamp(min=0.0))
+        return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))
 
     def dist(self, x: Tensor, y: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
         return hm.lorentz_dist(x, y, c=self.c, keepdim=keepdim)
@@ -129,12 +168,26 @@ class Lorentz(geoopt.Lorentz):
 
     @of_vectors
     def expmap(self, x: Tensor, u: Tensor, *, norm_tan: bool = True, project: bool = True, dim: int = -1) -> Tensor:
-        u = self.proju(x, u) if norm_tan else u
-        z = -self._curvature(x) * self._form(u, u).clamp(min=0.0)
-        y = hm.cos_ratio(z) * x + hm.sin_ratio(z) * u
-        return self.projx(y) if project else y
+        c = self._curvature(x)
+        a = self._carried0(x, self.proju(x, u) if norm_tan else u)
+        # No two points are further apart than this, and soon sinh is infinite.
+        limit = 4 * math.atanh(1 - hm.boundary_margin(a.dtype))
+        squared = c * (a * a).sum(-1, keepdim=True)
+        beyond = squared > limit * limit
+        a = torch.where(beyond, a * (limit * torch.rsqrt(torch.where(beyond, squared, 1.0))), a)
+        # x ⊕ exp0(a), as the layers add: a sum s of points of the ball is h (s + c|s|² x'/2) on the hyperboloid.
+        # A short step is added to x', so that none at all leaves x as it is.
+        at, step, height_x = space_part(x), hm.lorentz_expmap0(a, c=c), self._height(x)
+        height, moved = self._height(step), space_part(step)
+        s = at / height_x + moved / height
+        along = (moved * moved).sum(-1, keepdim=True) / height + (at * moved).sum(-1, keepdim=True) / height_x
+        y = torch.where(
+            squared < 1, at + (moved + c * along * at), height * (s + c * (s * s).sum(-1, keepdim=True) * at / 2)
+        )
+        return self._point(self._within(x, y) if project else y)
 
-    retr = expmap
+    def retr(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
+        return self.expmap(x, u, norm_tan=False)
 
     def expmap0(self, u: Tensor, *, project: bool = True, dim: int = -1) -> Tensor:
         """Exponential map at the origin of a tangent vector in ambient numbers (its first one is 0)."""
@@ -160,7 +213,21 @@ class Lorentz(geoopt.Lorentz):
 
     @of_vectors
     def transp(self, x: Tensor, y: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
-        return v + self._curvature(x) * self._form(y, v) / (2 + self._gap(x, y)) * (x + y)
+        # The ball's gyration gyr[p, -q] = 1 + 2 (w² - h w)/n between the points p of y and q of x, w = -c p∧(p - q),
+        # turns v at the origin; h and n are sums of positive terms here.
+        c, height_x, height_y = self._curvature(x), self._height(x), self._height(y)
+        p = space_part(y) / height_y
+        s = p - space_part(x) / height_x
+        squared = c * (s * s).sum(-1, keepdim=True)
+        half = 1 / height_x + 1 / height_y + squared / 2
+        bent = -c * p
+
+        def wedge(a: Tensor) -> Tensor:
+            return (s * a).sum(-1, keepdim=True) * bent - (bent * a).sum(-1, keepdim=True) * s
+
+        a = self._carried0(x, v)
+        turned = wedge(a)
+        return self._carried(y, a + 2 * (wedge(turned) - half * turned) / (4 / (height_x * height_y) + squared))
 
     def _pole(self, x: Tensor) -> Tensor:
         """The origin, once for each of the points."""

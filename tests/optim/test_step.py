@@ -229,6 +229,41 @@ def test_near_the_opposite_pole_of_a_projected_sphere_a_step_leads_across_it(mak
     assert where[0] == pytest.approx(0.1, rel=0.01)
 
 
+@pytest.mark.parametrize("learnable", [False, True])
+def test_far_out_on_the_hyperboloid_single_precision_steps_as_double_does(learnable):
+    # There a tangent vector is almost a multiple of its point: Minkowski products of the two are noise, a squared
+    # length may be negative, and a projection or a transport multiplies the momentum until it overflows.
+    towards = torch.randn(20, 12, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    radii = []
+    for dtype in (torch.float32, torch.float64):
+        manifold = hgeo.Lorentz(1.0, learnable=learnable).to(dtype)
+        start = 11 * nn.functional.normalize(towards[0], dim=-1)  # x₀ = 30,000
+        net = nn.Module()
+        net.manifold = manifold
+        net.point = geoopt.ManifoldParameter(hgeo.exp0(manifold, start.to(dtype)), manifold=manifold)
+        optimizer = riemannian_adam(net, lr=0.1)
+        for direction in towards:
+            optimizer.zero_grad()
+            (hgeo.log0(manifold, net.point) * direction.to(dtype)).sum().backward()
+            optimizer.step()
+        radii.append(manifold.dist0(net.point.detach().as_subclass(torch.Tensor)).double())
+        assert torch.isfinite(optimizer.state[net.point]["exp_avg"]).all()
+    torch.testing.assert_close(*radii, rtol=0.01, atol=0)
+
+
+def test_a_point_of_the_hyperboloid_is_stopped_where_those_of_the_ball_are():
+    manifold = hgeo.Lorentz(0.5)
+    point = geoopt.ManifoldParameter(hgeo.exp0(manifold, torch.tensor([5.0, 1.0])), manifold=manifold)
+    optimizer = riemannian_sgd([point], lr=10.0, momentum=0.9)
+    for _ in range(30):
+        optimizer.zero_grad()
+        (-hgeo.log0(manifold, point)[0]).backward()
+        optimizer.step()
+    on_the_ball = hgeo.math.lorentz_to_ball(point.detach().as_subclass(torch.Tensor).double(), c=0.5)
+    rim = float(torch.linalg.vector_norm(on_the_ball)) * 0.5**0.5
+    assert 1 - rim == pytest.approx(hgeo.math.boundary_margin(torch.float32), rel=0.01)
+
+
 # --- decay ---
 
 
