@@ -179,7 +179,8 @@ def _ablation(args: argparse.Namespace) -> None:
     intro = (
         "# Where distance attention acts\n\nTest accuracy, mean ± standard deviation over seeds, default settings, no "
         f'search. Made by\n\n    {_command(args)}\n\n"HAT (ours)" is here the default model with β = 1 in both layers; '
-        "every other column changes one thing. The `hierarchy` is the built-in tree with links that cut across it."
+        "every other column changes one thing. The `hierarchy` is the built-in tree with links that cut across it; "
+        "`cora+0.5` is Cora with half as many links again between random nodes."
     )
     for path in write_table(table, args.out, intro=intro, notes=f"## What it shows\n\n{findings(table)}"):
         print(path)
