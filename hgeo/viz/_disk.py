@@ -248,18 +248,21 @@ def _scatter(axes: Any, points: np.ndarray, labels: Tensor | None) -> None:
         axes.scatter(*points.T, s=size, c=color_of(0), linewidths=0, zorder=2)
         return
     classes = labels.cpu().numpy()
-    for label in np.unique(classes):
-        chosen = points[classes == label]
-        axes.scatter(
-            *chosen.T,
-            s=size,
-            c=NO_LABEL if label < 0 else color_of(int(label)),
-            marker=marker_of(int(label)),
-            linewidths=0.25,
-            edgecolors="white",
-            alpha=0.9,
-            zorder=2 if label < 0 else 3,
-        )
+    # In a crowd every class lies above and below the others, or the last one drawn would hide them.
+    layer = np.random.default_rng(0).integers(min(1 + len(points) // 1000, 16), size=len(points))
+    for number in range(int(layer.max(initial=0)) + 1):
+        for label in np.unique(classes):
+            chosen = points[(classes == label) & (layer == number)]
+            axes.scatter(
+                *chosen.T,
+                s=size,
+                c=NO_LABEL if label < 0 else color_of(int(label)),
+                marker=marker_of(int(label)),
+                linewidths=0.25,
+                edgecolors="white",
+                alpha=0.9,
+                zorder=2 if label < 0 else 3,
+            )
 
 
 def _finish(axes: Any, title: str) -> None:
