@@ -48,12 +48,9 @@ class DeepWalk(ShallowEmbedding):
     epochs: int = 1
 
     def fit(self, dataset: Dataset, *, seed: int = 0) -> Tensor:
-        import dgl
         from gensim.models import Word2Vec
 
-        dgl.seed(seed)
-        source, destination = dataset.edge_index
-        graph = dgl.graph((source, destination), num_nodes=dataset.num_nodes)
+        graph = _graph_to_walk(dataset, seed)
         corpus = _Walks(torch.cat([self._walk(graph) for _ in range(self.walks)]), seed)
         # one worker: with several, gensim's result depends on which of them comes first
         model = Word2Vec(
@@ -163,8 +160,7 @@ class PoincareEmbedding(ShallowEmbedding):
         import dgl
 
         generator = torch.Generator().manual_seed(seed)
-        dgl.seed(seed)
-        graph = dgl.graph(tuple(dataset.edge_index), num_nodes=dataset.num_nodes)
+        graph = _graph_to_walk(dataset, seed)
         start = torch.randn(dataset.num_nodes, self.dim, generator=generator) * (0.1 * self.dim**-0.5)
         points = geoopt.ManifoldParameter(manifolds.exp0(self.manifold, start), manifold=self.manifold)
         optimizer = geoopt.optim.RiemannianAdam([points], lr=self.lr)
@@ -183,6 +179,14 @@ class PoincareEmbedding(ShallowEmbedding):
             optimizer.step()
             schedule.step()
         return points.detach().as_subclass(Tensor)
+
+
+def _graph_to_walk(dataset: Dataset, seed: int) -> Any:
+    """The bare DGLGraph, without features; DGL's walks start from ``seed``."""
+    import dgl
+
+    dgl.seed(seed)
+    return dgl.graph(tuple(dataset.edge_index), num_nodes=dataset.num_nodes)
 
 
 def _edge_batches(

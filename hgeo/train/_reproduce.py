@@ -15,7 +15,7 @@ import torch
 from hgeo.models import GRAPH_METHODS, SHALLOW_METHODS, Config, build, defaults, shallow
 from hgeo.tasks import accuracy, clustering_nmi, macro_f1
 from hgeo.train._batched import Run, Views, train_batch, train_runs
-from hgeo.train._cells import Cell
+from hgeo.train._cells import LARGE, Cell, graph_price
 
 __all__ = [
     "DATASETS",
@@ -37,7 +37,6 @@ DIMENSIONS = (2, 4, 8, 16)
 TABLE_METHODS = (*SHALLOW_METHODS, "gcn", "gat", "hat-paper", "hat", "hat-uniform")
 #: data sets with a public split; the others get a split a seed, from five
 FIXED_SPLIT = ("cora", "citeseer", "pubmed", "karate")
-_LARGE = ("photo", "computers", "cs", "physics", "ogbn-arxiv")
 # A search stops early to try more; the table's runs may train twice as long.
 _LONGER = 2
 
@@ -90,7 +89,7 @@ def graph_runs(
         for seed in seeds:
             runs.append(Run(config, seed, splits.index(_split_of(dataset, seed))))
             owners.append(name)
-    results = train_runs(Views(*data), runs, evaluate=True, eval_every=3 if dataset in _LARGE else 1)
+    results = train_runs(Views(*data), runs, evaluate=True, eval_every=3 if dataset in LARGE else 1)
     table: dict[str, list[dict[str, Any]]] = {name: [] for name in settings}
     for name, result in zip(owners, results, strict=True):
         assert result.logits is not None
@@ -159,7 +158,7 @@ def graph_cells(
         if method not in GRAPH_METHODS:
             raise ValueError(f"{method!r} is no graph network; known: {', '.join(GRAPH_METHODS)}")
         families.setdefault("hat" if method == "hat-uniform" else method, []).append(method)
-    price = {"photo": 12.0, "pubmed": 3.0, "citeseer": 1.5}.get(dataset, 1.0) * (1 + dim / 8)
+    price = graph_price(dataset, dim)
     cells = []
     for members in families.values():
         configs = {method: _table_config(dataset, dim, method, frozen).to_dict() for method in members}
@@ -187,7 +186,7 @@ def ablation_cells(dataset: str, dim: int, seeds: Sequence[int], base: Config | 
     start = replace(base or defaults("hat", dim), beta=1.0, beta_out=None)
     other_sum = "mean, not normalised by degree" if start.degree_norm else "normalised by degree"
     turned = replace(start, degree_norm=not start.degree_norm)
-    if dataset in _LARGE:
+    if dataset in LARGE:
         start = replace(start, epochs=200, patience=60)
     variants = {
         "β = 1": start,

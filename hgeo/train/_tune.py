@@ -17,7 +17,7 @@ from typing import Any
 
 from hgeo.models._config import Config, defaults
 from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_runs
-from hgeo.train._cells import Cell
+from hgeo.train._cells import LARGE, Cell, graph_price
 
 __all__ = [
     "Budget",
@@ -58,16 +58,13 @@ class Budget:
         return self.total_trials * self.seeds + sum(trials * seeds for trials, seeds in self.finals)
 
 
-_LARGE = ("photo", "computers", "cs", "physics", "ogbn-arxiv")
-
-
 def usual_budget(dataset: str, dim: int) -> Budget:
     """What a cell gets if nothing else is asked for: the same for every method.
 
     A large graph gets shorter runs. Few dimensions leave much to the seed (a standard deviation of 0.03 at d = 2 on
     Cora), so there a trial is judged by three of them.
     """
-    if dataset in _LARGE:
+    if dataset in LARGE:
         return Budget(epochs=150, patience=40, eval_every=3)
     return Budget(seeds=3 if dim <= 4 else 1)
 
@@ -198,8 +195,7 @@ def tuning_cell(dataset: str, dim: int, method: str, budget: Budget) -> Cell:
     if method not in BATCHED_METHODS:
         raise ValueError(f"cannot tune {method!r}; the search knows {', '.join(BATCHED_METHODS)}")
     arguments = {"dataset": dataset, "dim": dim, "method": method, "budget": asdict(budget)}
-    price = {"photo": 12.0, "pubmed": 3.0, "citeseer": 1.5}.get(dataset, 1.0)
-    return Cell("hgeo.train._tune:tune_cell", arguments, cost=price * (1 + dim / 8))
+    return Cell("hgeo.train._tune:tune_cell", arguments, cost=graph_price(dataset, dim))
 
 
 # ---------------------------------------------------------------------------------------------------------------------
