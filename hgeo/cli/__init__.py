@@ -7,8 +7,10 @@ a line in :data:`COMMANDS`.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 
@@ -48,13 +50,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         description="Geometric deep learning on curved spaces: train, reproduce, check, measure.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     chosen = next((word for word in arguments if not word.startswith("-")), None)
     modules = {}
     for name, text in _available().items():
-        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".")
+        command = commands.add_parser(name, help=text, description=text[0].upper() + text[1:] + ".", allow_abbrev=False)
         command.formatter_class = argparse.RawDescriptionHelpFormatter
         if name == chosen:
             modules[name] = importlib.import_module(f"hgeo.cli.{name}")
@@ -69,7 +72,21 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        return int(modules[options.command].run(options))
+        code = int(modules[options.command].run(options))
+        sys.stdout.flush()  # here, not when the interpreter ends: nobody may be reading any more
+        return code
+    except BrokenPipeError:
+        _leave_stdout()
+        return 128 + 13  # as a shell says of a process that SIGPIPE ended
+    except ImportError as error:  # what is missing, and what it is needed for
+        print(f"hgeo {options.command}: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("hgeo: interrupted", file=sys.stderr)
         return 130
+
+
+def _leave_stdout() -> None:
+    """What is still in the buffer has no reader; the interpreter shall not stumble over it at its end."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hgeo._dgl import import_dgl
 from hgeo.cli._contestants import BASELINE, SIZES, Case, make
 from hgeo.cli._measure import CLOCKS, first_call_seconds, interleaved
 
@@ -23,10 +24,9 @@ def set_threads(count: int) -> None:
     """Threads of torch, of the fused kernels, which follow it, and of DGL."""
     torch.set_num_threads(count)
     try:
-        from dgl.utils import set_num_threads
+        import_dgl("setting its threads", "dgl.utils").set_num_threads(count)
     except ImportError:
         return
-    set_num_threads(count)
 
 
 @contextlib.contextmanager

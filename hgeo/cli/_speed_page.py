@@ -81,8 +81,8 @@ def targets(report: dict[str, Any]) -> list[Target]:
     def one(where: str, value: float | None) -> list[tuple[str, float]]:
         return [] if value is None else [(where, value)]
 
-    host = "time outside the kernels: torch's dispatcher, autograd and Python, about 0.6 ms a step"
-    scores = "at small d an edge costs its asinh and exp, forward and backward, whatever d is"
+    host = "time outside the kernels: the projection, autograd and Python, about as long as the kernels take"
+    scores = "at small d an edge costs its asinh and exp and two gathers of its points, forward and backward"
     return [
         Target("fused, symmetric, 13k edges: time / DGL GATConv", 0.5, fused("symmetric", True), limit=host),
         Target("fused, symmetric, 245k edges and more", 0.33, fused("symmetric", False), limit=scores),
@@ -92,13 +92,15 @@ def targets(report: dict[str, Any]) -> list[Target]:
             "fused, a new block from a neighbour sampler each step",
             0.7,
             _layers(report, "hgeo fused", "ratio", lambda case: case["kind"] == "block"),
-            limit="sorting the edges of a new block, which DGL's sampler hands to DGL's kernels sorted",
+            limit="sorting a new block with its self-loops by source, and its transpose; DGL's sampler hands DGL's "
+            "kernels their order ready made",
         ),
         Target(
             "`torch` backend",
             1.5,
             _layers(report, "hgeo torch", "ratio", lambda case: case["kind"] != "block"),
-            limit="a dozen passes over the edges, each an operator call of torch with its own memory",
+            limit="passes over the edges, each an operator call of torch with its own memory; on a directed graph the "
+            "backward pass takes differences of points twice, by destination and by source",
         ),
         Target(
             "times as fast as geoopt an edge, 245k edges, d = 16",
@@ -118,7 +120,8 @@ def targets(report: dict[str, Any]) -> list[Target]:
             1.6,
             [(f"{row['size']}, d = {row['dim']}", row["speedup"]) for row in report.get("speedup", [])],
             at_least=True,
-            limit="the part outside the kernels, and the memory bus that both cores share",
+            limit="the part outside the kernels, waking the second thread twice a step, and the memory bus that both "
+            "cores share",
         ),
         Target(
             "10 M edges, d = 64, a training step: peak memory of the process",
@@ -137,8 +140,8 @@ def targets(report: dict[str, Any]) -> list[Target]:
                 for gat, ratio in steps.get("hat", {}).get("over_gats", {}).items()
                 if gat.startswith("gat")
             ],
-            limit="the tuned HAT normalises radii and degrees over the whole graph, so that it cannot leave out the "
-            "nodes its loss does not need, as a GAT can; and each node's radius, degree and mean distance cost as well",
+            limit="the tuned HAT divides by the mean radius of all hidden points, so that its first layer cannot leave "
+            "out the nodes that the loss does not need, as a GAT can",
         ),
         Target(
             "Cora, d = 16, to early stop, one thread, processor time",
@@ -146,7 +149,7 @@ def targets(report: dict[str, Any]) -> list[Target]:
             one("", train.get("early_stop", {}).get("cpu_seconds")),
             unit=" s",
             limit="the number of epochs until validation accuracy stops to rise, which the default settings of the "
-            "model decide; a step is the one above, and every epoch evaluates the validation nodes as well",
+            "model decide; every epoch takes the step above and evaluates the validation nodes",
         ),
         Target("Adam step without manifold parameters / torch's Adam", 1.1, one("", optim.get("ratio"))),
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import sys
 
+from hgeo.cli._arguments import not_negative, positive
+
 __all__ = ["add_arguments", "run"]
 
 _EXAMPLES = """
@@ -32,17 +34,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of ``hgeo check``."""
     parser.epilog = _EXAMPLES
     parser.add_argument("target", nargs="?", help="what to check; see below")
-    parser.add_argument("--dim", type=int, help="intrinsic dimension (default: 3, or what the space string says)")
+    parser.add_argument("--dim", type=positive, help="intrinsic dimension (default: 3, or what the space string says)")
     parser.add_argument(
         "--dtype",
         action="append",
         choices=["float64", "float32"],
         help="float64, float32; may be given twice; both by default",
     )
-    parser.add_argument("--examples", type=int, default=100, metavar="N", help="examples a law (default: 100)")
+    parser.add_argument("--examples", type=positive, default=100, metavar="N", help="examples a law (default: 100)")
     parser.add_argument("--laws", help="names, groups or patterns, separated by commas (default: all)")
     parser.add_argument("--k", type=float, help="the signed curvature at which a module of functions is checked")
-    parser.add_argument("--seed", type=int, default=0, help="another seed draws other examples (default: 0)")
+    parser.add_argument("--seed", type=not_negative, default=0, help="another seed draws other examples (default: 0)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--markdown", action="store_true", help="print a table for a document")
     parser.add_argument("--failures", action="store_true", help="print broken laws only")

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hgeo.cli._arguments import not_negative, positive
+
 if TYPE_CHECKING:
     from torch import nn
 
@@ -27,18 +29,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo plot``."""
     parser.epilog = _EPILOG
     parser.add_argument("run", type=Path, help="a run folder of hgeo train")
-    parser.add_argument("--attention", type=int, metavar="NODE", help="also draw whom this node listens to")
-    parser.add_argument("--layer", type=int, default=1, help="the attention layer to look at (default: 1, the first)")
+    parser.add_argument("--attention", type=not_negative, metavar="NODE", help="also draw whom this node listens to")
+    parser.add_argument(
+        "--layer", type=positive, default=1, help="the attention layer to look at (default: 1, the first)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
     """Run ``hgeo plot`` and return its exit code: 0, or 2 for a folder or a node that is not there."""
     try:
-        for path in _draw(args):
-            print(path)
+        written = _draw(args)
     except (ValueError, OSError) as error:
         print(f"hgeo plot: {error}", file=sys.stderr)
         return 2
+    for path in written:
+        print(path)
     return 0
 
 
@@ -58,16 +63,21 @@ def _draw(args: argparse.Namespace) -> list[Path]:
 
 
 def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset) -> list[Path]:
+    from hgeo.models import GRAPH_METHODS
     from hgeo.train import layer_attentions, write_atomically
     from hgeo.viz import attention_figure, attention_rows, attention_table, save_figure
 
     attentions = layer_attentions(model, dataset)
     if not 1 <= args.layer <= len(attentions):
+        if not attentions:
+            able = ", ".join(name for name in GRAPH_METHODS if name.startswith("hat"))
+            raise ValueError(f"the model of {args.run} has no layer that tells its attention; those have: {able}")
         raise ValueError(f"--layer is {args.layer}, but this model has {len(attentions)} attention layer(s)")
     rows = attention_rows(dataset, attentions[args.layer - 1], args.attention)
     title = f"layer {args.layer}: whom node {args.attention} listens to"
-    written = save_figure(attention_figure(rows, args.attention, title=title), args.run / f"attention-{args.attention}")
-    table = args.run / f"attention-{args.attention}.md"
-    text = attention_table(rows, args.attention) + "\n"
+    name = f"attention-{args.attention}-layer{args.layer}"
+    written = save_figure(attention_figure(rows, args.attention, title=title), args.run / name)
+    table = args.run / f"{name}.md"
+    text = f"Layer {args.layer}: whom node {args.attention} listens to.\n\n{attention_table(rows, args.attention)}\n"
     write_atomically(table, lambda file: file.write(text.encode()))
     return [*written, table]

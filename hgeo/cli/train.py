@@ -6,10 +6,12 @@ import argparse
 import contextlib
 import json
 import sys
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from hgeo.cli._arguments import not_negative, positive
+from hgeo.cli._spoken import spoken_warnings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -54,14 +56,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--space", help="the hidden space, such as ball:16,c=1 (default: ball:16; hierarchy, karate: ball:2)"
     )
-    parser.add_argument("--seeds", type=_positive, help="number of seeds (default: 1; bare `hgeo train`: 3)")
-    parser.add_argument("--first-seed", type=int, default=0, metavar="SEED", help="the first of them (default: 0)")
-    parser.add_argument("--split-seed", type=int, default=0, metavar="SEED", help="of data without a public split")
+    parser.add_argument("--seeds", type=positive, help="number of seeds (default: 1; bare `hgeo train`: 3)")
+    parser.add_argument("--first-seed", type=not_negative, metavar="SEED", help="the first of them (default: 0)")
+    parser.add_argument(
+        "--split-seed", type=not_negative, metavar="SEED", help="of data without a public split (default: 0)"
+    )
     parser.add_argument("--out", type=Path, help="run folder (default: a new one under runs/)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, with the options it had")
     parser.add_argument("--data-dir", help="folder of DGL's raw files (default: $HGEO_DATA, else DGL's own)")
-    parser.add_argument("--epochs", type=_positive, help="at most so many epochs")
-    parser.add_argument("--patience", type=_positive, help="stop after so many epochs without a better one")
+    parser.add_argument("--epochs", type=positive, help="at most so many epochs")
+    parser.add_argument("--patience", type=positive, help="stop after so many epochs without a better one")
     parser.add_argument("--lr", type=float, help="learning rate")
     parser.add_argument(
         "--set",
@@ -70,41 +74,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a setting of hgeo.models.Config, such as beta=0.5 or feat_drop=0.2; may be given again",
     )
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (default: cpu)")
-    parser.add_argument("--dtype", default="float32", choices=("float32", "float64"))
+    parser.add_argument("--device", help="cpu or cuda (default: cpu)")
+    parser.add_argument("--dtype", choices=("float32", "float64"), help="default: float32")
     parser.add_argument(
         "--threads",
-        type=_positive,
+        type=positive,
         help="threads of torch and of the kernels (default: 1 on small graphs, else torch's; kept by --resume)",
     )
-    parser.add_argument(
-        "--backend", default="auto", help="who computes attention: auto, fused, torch, dgl, reference …"
-    )
+    parser.add_argument("--backend", help="who computes attention: auto (the default), fused, torch, dgl, reference …")
     parser.add_argument("--no-pictures", action="store_true", help="leave out embedding.* and curves.*")
     parser.add_argument("--json", action="store_true", help="the result as JSON on stdout, and nothing else there")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run ``hgeo train`` and return its exit code: 0, 2 for a wrong request, 130 after Ctrl-C."""
+    """Run ``hgeo train`` and return its exit code.
+
+    0; 1 if a run gave no model, because its loss was never finite; 2 for a wrong request; 130 after Ctrl-C.
+    """
+    session = None
     try:
         session = _resumed(args) if args.resume else _planned(args)
-        results = _train(session, resume=args.resume, pictures=not args.no_pictures)
+        results, failures = _train(session, resume=args.resume, pictures=not args.no_pictures)
     except KeyboardInterrupt:
-        where = f" {session.path}" if "session" in locals() else ""
-        print(f"\nhgeo: interrupted; go on with: hgeo train --resume --out{where}", file=sys.stderr)
+        begun = session is not None and (session.path / "session.json").is_file()
+        how = f"go on with: hgeo train --resume --out {session.path}" if session and begun else "nothing was begun"
+        print(f"\nhgeo: interrupted; {how}", file=sys.stderr)
         return 130
     except (ValueError, OSError, ImportError) as error:
         print(f"hgeo train: {error}", file=sys.stderr)
         return 2
-    _report(session, results, as_json=args.json)
-    return 0
-
-
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
-    return value
+    for failure in failures:
+        print(f"hgeo train: {failure}", file=sys.stderr)
+    if results:
+        _report(session, results, as_json=args.json)
+    return 1 if failures else 0
 
 
 def _planned(args: argparse.Namespace) -> Session:
@@ -115,10 +118,12 @@ def _planned(args: argparse.Namespace) -> Session:
     models = [word.strip() for word in (args.model or "hat").split(",") if word.strip()]
     if bare:
         models += _comparison()
+    if not models:
+        raise ValueError(f"--model {args.model!r} names no model")
     spaces = [args.space or _default_space(dataset, model) for model in models]
-    count = args.seeds or (3 if bare else 1)
+    first, count = args.first_seed or 0, args.seeds or (3 if bare else 1)
     path = args.out or _fresh(Path("runs"), dataset, models, spaces[0])
-    if (path / "config.json").exists() or (path / "session.json").exists():
+    if (path / "session.json").exists():
         raise ValueError(f"{path} already holds a run; go on with it by --resume, or choose another --out")
     jobs = [
         Job(
@@ -126,17 +131,21 @@ def _planned(args: argparse.Namespace) -> Session:
             model=model,
             space=space,
             seed=seed,
-            split_seed=args.split_seed,
+            split_seed=args.split_seed or 0,
             data_dir=args.data_dir,
-            device=args.device,
-            dtype=args.dtype,
-            backend=args.backend,
+            device=args.device or "cpu",
+            dtype=args.dtype or "float32",
+            backend=args.backend or "auto",
             options=_options(args, dataset, model),
         )
         for model, space in zip(models, spaces, strict=True)
-        for seed in range(args.first_seed, args.first_seed + count)
+        for seed in range(first, first + count)
     ]
-    return Session(jobs, path, threads=args.threads)
+    session = Session(jobs, path, threads=args.threads)
+    there = session.in_the_way()
+    if there is not None:
+        raise ValueError(f"{there} is there already, and this run would write it; choose another --out")
+    return session
 
 
 def _resumed(args: argparse.Namespace) -> Session:
@@ -144,7 +153,15 @@ def _resumed(args: argparse.Namespace) -> Session:
 
     if args.out is None:
         raise ValueError("--resume needs --out, the folder of the run to go on with")
-    return Session.load(args.out)
+    session = Session.load(args.out)
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)  # its defaults are nothing, so that whatever differs from them was asked for
+    usual = vars(parser.parse_args([]))
+    given = [name for name, value in usual.items() if getattr(args, name) != value]
+    refused = [f"--{name.replace('_', '-')}" for name in given if name not in ("out", "resume", "no_pictures", "json")]
+    if refused:
+        raise ValueError(f"--resume goes on with the options that the run had; leave out {', '.join(refused)}")
+    return session
 
 
 def _comparison() -> list[str]:
@@ -200,9 +217,12 @@ def _value(text: str) -> Any:
         return text
 
 
-def _train(session: Session, *, resume: bool, pictures: bool) -> list[dict[str, Any]]:
+def _train(session: Session, *, resume: bool, pictures: bool) -> tuple[list[dict[str, Any]], list[str]]:
+    """What came out of each run, and a line for each that gave no model."""
+    from hgeo.train import TrainingError
+
     datasets: dict[tuple[Any, ...], Dataset] = {}
-    with _spoken_warnings():
+    with spoken_warnings():
         for job in session.jobs:
             if _data_of(job) not in datasets:
                 datasets[_data_of(job)] = job.load()
@@ -210,16 +230,23 @@ def _train(session: Session, *, resume: bool, pictures: bool) -> list[dict[str, 
             job.check(datasets[_data_of(job)])  # a wrong option speaks before a folder is made
         _use_threads(session, datasets.values())
         session.write()
-        results = []
+        results, failures = [], []
         for number, job in enumerate(session.jobs):
             folder = session.folder(job)
             place = f" ({number + 1}/{len(session.jobs)})" if len(session.jobs) > 1 else ""
             with _progress(f"{job.model} seed {job.seed}{place}", folder) as on_epoch:
-                results.append(job.run(datasets[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
+                try:
+                    results.append(job.run(datasets[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
+                except TrainingError as error:
+                    failures.append(f"{job.model} seed {job.seed}: {error}")
+                    folder.discard()
+        if not results:
+            session.discard()
+            return results, failures
         session.write_result(results)
         if pictures:
             _draw(session, datasets)
-    return results
+    return results, failures
 
 
 def _data_of(job: Job) -> tuple[Any, ...]:
@@ -249,7 +276,11 @@ def _draw(session: Session, datasets: dict[tuple[Any, ...], Dataset]) -> None:
     from hgeo.train import load_run
     from hgeo.viz import compare_runs, draw_run
 
-    runs = [load_run(session.folder(job).path, dataset=datasets[_data_of(job)]) for job in session.drawn()]
+    runs = [
+        load_run(session.folder(job).path, dataset=datasets[_data_of(job)])
+        for job in session.drawn()
+        if session.folder(job).is_complete
+    ]
     for run in runs:
         if not (run[2].path / "curves.svg").exists():  # the last that is written
             draw_run(run)
@@ -277,30 +308,13 @@ def _progress(name: str, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]
         yield on_epoch
 
 
-@contextlib.contextmanager
-def _spoken_warnings() -> Iterator[None]:
-    from tqdm import tqdm
-
-    from hgeo.data import DataWarning
-    from hgeo.train import TrainingWarning
-
-    def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        tqdm.write(f"hgeo: {message}", file=sys.stderr)
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        for spoken in (DataWarning, TrainingWarning):
-            warnings.simplefilter("always", spoken)
-        warnings.showwarning = show
-        yield
-
-
 def _report(session: Session, results: list[dict[str, Any]], *, as_json: bool) -> None:
     from hgeo.train import summarize
+    from hgeo.train._folder import plain
 
     rows = summarize(results)
     if as_json:
-        print(json.dumps({"out": str(session.path), "summary": rows, "runs": results}, indent=2))
+        print(json.dumps(plain({"out": str(session.path), "summary": rows, "runs": results}), indent=2))
         return
     seeds = len({job.seed for job in session.jobs})
     print(f"{session.jobs[0].dataset}, {'1 seed' if seeds == 1 else f'{seeds} seeds'}, test nodes")

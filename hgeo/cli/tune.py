@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     asked = {name: getattr(args, name) for name in ("rounds", "trials", "epochs") if getattr(args, name)}
     try:
         cells = [
-            tuning_cell(dataset, dim, method, replace(usual_budget(dataset, dim), **asked))
+            tuning_cell(dataset, dim, method, replace(usual_budget(dataset), **asked))
             for dataset in args.datasets
             for dim in args.dims
             for method in args.methods
@@ -55,7 +55,9 @@ def run(args: argparse.Namespace) -> int:
     for cell in cells:
         where, result = cell.arguments, results[cell.key]
         name = f"{where['dataset']}/{where['dim']}/{where['method']}"
-        print(f"{name:24s} validation {result['val_accuracy']:.4f}  ({len(result['trials'])} trials)")
+        accuracy = result["chosen"]["classification"]["val_accuracy"]
+        nmi = result["chosen"]["clustering"]["val_nmi"]
+        print(f"{name:24s} validation accuracy {accuracy:.4f}, NMI {nmi:.4f}  ({len(result['trials'])} trials)")
     if args.freeze:
         held = write_frozen(args.freeze, [(cell, results[cell.key]) for cell in cells])
         print(f"{args.freeze}: {held} cells")

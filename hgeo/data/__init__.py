@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from pathlib import Path
 
 from hgeo.data._builtin import karate
@@ -45,6 +46,13 @@ def load(name_or_path: str | Path, *, data_dir: str | Path | None = None, split_
     >>> load("hierarchy", split_seed=1).num_nodes > 1000
     True
     """
+    if not isinstance(name_or_path, (str, os.PathLike)):
+        package = type(name_or_path).__module__.partition(".")[0]
+        reader = {"dgl": "from_dgl", "torch_geometric": "from_pyg"}.get(package)
+        hint = f"; hgeo.data.{reader} reads a {type(name_or_path).__name__}" if reader else ""
+        raise TypeError(f"expected a name or a path, got a {type(name_or_path).__name__}{hint}")
+    if split_seed < 0:
+        raise DataError(f"the split seed is {split_seed}, expected 0 or more")
     name = str(name_or_path)
     if name == "hierarchy":
         return hierarchy(split_seed=split_seed)
@@ -56,4 +64,6 @@ def load(name_or_path: str | Path, *, data_dir: str | Path | None = None, split_
         return from_npz(name, split_seed=split_seed)
     near = difflib.get_close_matches(name.lower(), NAMES, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    raise DataError(f"no data set {name!r}{hint} Known: {', '.join(NAMES)}, or the path of an .npz file")
+    raise DataError(
+        f"no data set {name!r}{hint}{'' if hint else '.'} Known: {', '.join(NAMES)}, or the path of an .npz file"
+    )

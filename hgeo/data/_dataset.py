@@ -13,6 +13,8 @@ import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
+from hgeo._dgl import import_dgl
+
 if TYPE_CHECKING:
     from hgeo.graph import Graph
 
@@ -24,6 +26,8 @@ Normalize = Literal["auto", "rows", "columns", "none"]
 _BAG_OF_WORDS_DENSITY = 0.5
 # Mean length of their rows, as tangent coordinates: a distance of one from the origin of a ball.
 _BAG_OF_WORDS_LENGTH = 0.5
+# Every whole number below it is a float64, too.
+_LARGEST_LABEL = 2.0**53
 
 
 class DataError(ValueError):
@@ -40,7 +44,8 @@ class Dataset:
 
     ``edge_index`` is (2, E) with the source row first, symmetric, sorted by destination, without self-loops and
     without duplicates. ``features`` is a dense (N, F) float tensor, or a sparse CSR tensor for bags of words.
-    ``labels`` holds -1 where a node has none. The three index tensors are disjoint.
+    ``labels`` holds -1 where a node has none. The three index tensors are disjoint. ``label_values`` are the
+    numbers that the classes had where they were not 0, 1, 2, …: class ``c`` was ``label_values[c]``.
 
     >>> from hgeo.data import load
     >>> load("karate")
@@ -56,6 +61,7 @@ class Dataset:
     train_idx: Tensor
     val_idx: Tensor
     test_idx: Tensor
+    label_values: tuple[int, ...] | None = None
 
     @property
     def num_edges(self) -> int:
@@ -79,8 +85,7 @@ class Dataset:
 
     def dgl(self) -> Any:
         """A ``DGLGraph`` with ``feat``, ``label`` and the masks as node data (features dense, as DGL's layers want)."""
-        import dgl
-
+        dgl = import_dgl("Dataset.dgl()")
         source, destination = self.edge_index
         graph = dgl.graph((source, destination), num_nodes=self.num_nodes)
         graph.ndata["feat"] = self.features.to_dense() if self.is_sparse else self.features
@@ -130,11 +135,14 @@ def make_dataset(
     normalize: Normalize = "auto",
     num_classes: int | None = None,
     names: dict[str, str] | None = None,
+    where: str | None = None,
 ) -> Dataset:
     """Check raw arrays and bring them into the canonical form of :class:`Dataset`.
 
     ``masks`` maps ``train``, ``val``, ``test`` to boolean masks or to node ids; without it the nodes are split by
-    ``split_seed`` (:func:`random_split`). ``names`` says what the caller calls an array, for the error messages.
+    ``split_seed`` (:func:`random_split`). ``names`` says what the caller calls an array, ``where`` where it comes from
+    (default: ``name``), both for the error messages. Class numbers with gaps are numbered anew, with a warning; a given
+    ``num_classes`` keeps them, classes without a node included.
 
     ``normalize="auto"``: non-negative features that are mostly zeros are bags of words, stay sparse, every row is
     divided by its sum, and all rows by one number, so that their mean length is ½; other features are centred and
@@ -143,28 +151,29 @@ def make_dataset(
     words that sums to 1 has a length of about 1/√n). Features that are the same in every row tell no node from
     another; with ``normalize="auto"`` every node gets one of its own instead, and a warning says so.
     ``normalize="rows"`` divides every row by its sum and nothing else, ``"columns"`` treats any features like dense
-    ones, ``"none"`` leaves them alone.
+    ones, ``"none"`` leaves them alone. Columns are centred and scaled in float64; the result is float32.
     """
     called = {"edge_index": "edge_index", "feat": "feat", "label": "label", **(names or {})}
-    label = _checked_labels(labels, f"{name}: {called['label']}")
-    feature = _checked_features(features, f"{name}: {called['feat']}")
+    place = name if where is None else where
+    what = f"{place}: {called['feat']}"
+    label = _checked_labels(labels, f"{place}: {called['label']}")
+    feature = _checked_features(features, what)
     num_nodes = len(label)
     if feature.shape[0] != num_nodes:
         raise DataError(
-            f"{name}: {called['feat']} has {feature.shape[0]} rows but {called['label']} has {num_nodes}; "
-            "both need one a node"
+            f"{what} has {feature.shape[0]} rows but {called['label']} has {num_nodes}; both need one a node"
         )
-    edges = _checked_edges(edge_index, num_nodes, f"{name}: {called['edge_index']}")
-    classes = int(label.max()) + 1 if num_classes is None else num_classes
+    edges = _checked_edges(edge_index, num_nodes, f"{place}: {called['edge_index']}")
+    label, classes, values = _numbered(label, num_classes, f"{place}: {called['label']}")
     if classes < 2:
-        raise DataError(f"{name}: {called['label']} names {classes} class(es), classification needs at least 2")
+        raise DataError(f"{place}: {called['label']} names {classes} class(es), classification needs at least 2")
     if masks is None:
-        parts = random_split(label, seed=split_seed, per_class=per_class, name=name)
+        parts = random_split(label, seed=split_seed, per_class=per_class, name=place)
     else:
-        parts = _checked_parts(masks, label, name)
+        parts = _checked_parts(masks, label, place)
     if normalize == "auto" and num_nodes > 1 and _says_nothing(feature):
         warnings.warn(
-            f"{name}: {called['feat']} is the same in every row; each node gets a feature of its own instead",
+            f"{what} is the same in every row; each node gets a feature of its own instead",
             DataWarning,
             stacklevel=2,
         )
@@ -174,12 +183,13 @@ def make_dataset(
         name=name,
         edge_index=torch.from_numpy(_canonical_edges(edges, num_nodes)),
         num_nodes=num_nodes,
-        features=_normalized(feature, normalize),
+        features=_normalized(feature, normalize, what),
         labels=torch.from_numpy(label),
         num_classes=classes,
         train_idx=train,
         val_idx=val,
         test_idx=test,
+        label_values=values,
     )
 
 
@@ -191,12 +201,17 @@ def random_split(
     A class gives at most half of its nodes to the training set; when fewer than ``val + test`` nodes are left they
     are shared in the same proportion. The same seed gives the same split on every machine.
     """
+    if seed < 0:
+        raise DataError(f"the split seed is {seed}, expected 0 or more")
     generator = np.random.default_rng(seed)
-    chosen = []
-    for cls in range(int(label.max(initial=-1)) + 1):
-        members = np.flatnonzero(label == cls)
-        if len(members) > 0:
-            chosen.append(generator.permutation(members)[: max(1, min(per_class, len(members) // 2))])
+    by_class = np.argsort(label, kind="stable")
+    by_class = by_class[np.count_nonzero(label < 0) :]
+    starts = np.flatnonzero(np.diff(label[by_class])) + 1
+    chosen = [
+        generator.permutation(members)[: max(1, min(per_class, len(members) // 2))]
+        for members in np.split(by_class, starts)
+        if len(members) > 0
+    ]
     train = np.sort(np.concatenate(chosen)) if chosen else np.empty(0, dtype=np.int64)
     rest = generator.permutation(np.setdiff1d(np.flatnonzero(label >= 0), train))
     if len(rest) < 2:
@@ -224,17 +239,43 @@ def _checked_labels(labels: Any, what: str) -> np.ndarray:
     if len(label) == 0:
         raise DataError(f"{what} is empty: a data set needs nodes")
     if label.dtype.kind == "f":
-        wrong = ~(np.isfinite(label) & (label == np.round(label)))
+        wrong = ~(np.isfinite(label) & (label == np.round(label)) & (np.abs(label) < _LARGEST_LABEL))
         if wrong.any():
             row = int(wrong.argmax())
             raise DataError(f"{what} row {row} is {label[row]}, expected a class number 0, 1, 2, … (or -1 for none)")
     elif label.dtype.kind not in "iub":
         raise DataError(f"{what} has dtype {label.dtype}, expected integers 0, 1, 2, … (or -1 for none)")
+    elif (label.astype(np.float64) >= _LARGEST_LABEL).any():
+        row = int(label.astype(np.float64).argmax())
+        raise DataError(f"{what} row {row} is {label[row]}, expected a class number 0, 1, 2, … (or -1 for none)")
     label = label.astype(np.int64)
     if label.min() < -1:
         row = int((label < -1).argmax())
         raise DataError(f"{what} row {row} is {label[row]}, expected a class number 0, 1, 2, … (or -1 for none)")
     return label
+
+
+def _numbered(label: np.ndarray, num_classes: int | None, what: str) -> tuple[np.ndarray, int, tuple[int, ...] | None]:
+    """Classes 0, 1, 2, … without gaps, how many, and the numbers they had before if these were others."""
+    if num_classes is not None:
+        if label.max() >= num_classes:
+            row = int(label.argmax())
+            raise DataError(f"{what} row {row} is {label[row]}, expected less than num_classes = {num_classes}")
+        return label, num_classes, None
+    values, place = np.unique(label, return_inverse=True)
+    known = values[values >= 0]
+    if len(known) == 0 or known[-1] == len(known) - 1:
+        return label, len(known), None
+    shown = [f"{value} → {number}" for number, value in enumerate(known)]
+    if len(shown) > 8:
+        shown = [*shown[:4], "…", *shown[-2:]]
+    warnings.warn(
+        f"{what} has gaps: its {len(known)} classes are numbered anew ({', '.join(shown)}); "
+        "Dataset.label_values keeps the numbers they had",
+        DataWarning,
+        stacklevel=3,
+    )
+    return place.reshape(-1) - (len(values) - len(known)), len(known), tuple(int(value) for value in known)
 
 
 def _checked_features(features: Any, what: str) -> np.ndarray | scipy.sparse.csr_matrix:
@@ -243,28 +284,36 @@ def _checked_features(features: Any, what: str) -> np.ndarray | scipy.sparse.csr
         row, column = coo.indices().numpy()
         features = scipy.sparse.csr_matrix((coo.values().numpy(), (row, column)), shape=tuple(coo.shape))
     if scipy.sparse.issparse(features):
-        matrix = scipy.sparse.csr_matrix(features)
+        _check_numbers(features.dtype, what)
+        if 0 in features.shape:
+            raise DataError(f"{what} has shape {features.shape}: there is not a single feature")
+        matrix = scipy.sparse.csr_matrix(features).astype(np.float64)  # a copy: the caller's matrix stays as it is
         matrix.sum_duplicates()
         bad = ~np.isfinite(matrix.data)
         if bad.any():
             position = int(bad.argmax())
             row = int(np.searchsorted(matrix.indptr, position, side="right") - 1)
             raise DataError(f"{what} row {row} holds {matrix.data[position]}, expected finite numbers")
-        return matrix.astype(np.float32)
+        return matrix
     dense = _as_numpy(features)
     if dense.ndim != 2:
         raise DataError(f"{what} has shape {dense.shape}, expected (N, F): one row of features a node")
     if dense.shape[1] == 0:
         raise DataError(f"{what} has shape {dense.shape}: there is not a single feature")
-    if dense.dtype.kind not in "fiub":
-        raise DataError(f"{what} has dtype {dense.dtype}, expected numbers")
-    dense = dense.astype(np.float32)
+    _check_numbers(dense.dtype, what)
+    if dense.dtype != np.float32:  # which may be large, and is exact in float64 later
+        dense = dense.astype(np.float64)
     bad = ~np.isfinite(dense).all(axis=1)
     if bad.any():
         row = int(bad.argmax())
         column = int((~np.isfinite(dense[row])).argmax())
         raise DataError(f"{what} row {row}, column {column} is {dense[row, column]}, expected finite numbers")
     return dense
+
+
+def _check_numbers(dtype: np.dtype, what: str) -> None:
+    if dtype.kind not in "fiub":
+        raise DataError(f"{what} has dtype {dtype}, expected real numbers")
 
 
 def _checked_edges(edge_index: Any, num_nodes: int, what: str) -> np.ndarray:
@@ -333,40 +382,82 @@ def _canonical_edges(edges: np.ndarray, num_nodes: int) -> np.ndarray:
     return np.ascontiguousarray(np.stack([key % num_nodes, key // num_nodes]))
 
 
-def _normalized(features: np.ndarray | scipy.sparse.csr_matrix, normalize: Normalize) -> Tensor:
+def _normalized(features: np.ndarray | scipy.sparse.csr_matrix, normalize: Normalize, what: str) -> Tensor:
     if normalize not in ("auto", "rows", "columns", "none"):
         raise DataError(f"normalize is {normalize!r}, expected 'auto', 'rows', 'columns' or 'none'")
     sparse = _as_bag_of_words(features)
     if sparse is not None and normalize in ("auto", "rows", "none"):
         if normalize != "none":
-            total = np.asarray(sparse.sum(axis=1)).ravel()
-            scale = 1.0 / np.maximum(total, np.finfo(np.float32).tiny)
-            sparse = scipy.sparse.csr_matrix(scipy.sparse.diags(scale.astype(np.float32)) @ sparse)
+            sparse = _rows_of_sum_one(sparse)
         if normalize == "auto":
             length = float(scipy.sparse.linalg.norm(sparse, axis=1).mean())
-            sparse = sparse * np.float32(_BAG_OF_WORDS_LENGTH / max(length, np.finfo(np.float32).tiny))
+            sparse = sparse * np.float32(_BAG_OF_WORDS_LENGTH / (length or 1.0))
         return _csr_tensor(
             torch.from_numpy(sparse.indptr.astype(np.int64)),
             torch.from_numpy(sparse.indices.astype(np.int64)),
-            torch.from_numpy(sparse.data.astype(np.float32)),
+            torch.from_numpy(_as_float32(sparse.data, what)),
             sparse.shape,
         )
     dense = features if isinstance(features, np.ndarray) else features.toarray()
     if normalize == "rows":
-        dense = dense / np.maximum(np.abs(dense).sum(axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        dense = _without_exponent(dense, axis=1)
+        total = np.abs(dense).sum(axis=1, keepdims=True)
+        dense = dense / np.where(total > 0, total, 1.0)
     elif normalize in ("auto", "columns"):
-        spread = dense.std(axis=0, keepdims=True)
-        # A constant column says nothing; dividing by 1 keeps it at 0 instead of blowing up its rounding.
-        spread = np.where(spread > 1e-6 * np.abs(dense).max(axis=0, keepdims=True), spread, 1.0)
-        dense = (dense - dense.mean(axis=0, keepdims=True)) / (spread * np.sqrt(dense.shape[1]))
-    return torch.from_numpy(np.ascontiguousarray(dense, dtype=np.float32))
+        dense = _standardized(dense)
+    return torch.from_numpy(_as_float32(dense, what))
+
+
+def _rows_of_sum_one(matrix: scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix:
+    """Every row of non-negative numbers divided by its sum, in float32: nothing cancels in sums of one sign."""
+    count = np.diff(matrix.indptr)
+    filled = count > 0
+    if filled.any():
+        # by a power of two first, which rounds nothing: sums of large numbers overflow
+        _, exponent = np.frexp(np.maximum.reduceat(matrix.data, matrix.indptr[:-1][filled]))
+        matrix.data = np.ldexp(matrix.data, -np.repeat(exponent, count[filled]))
+    matrix = matrix.astype(np.float32)
+    total = np.asarray(matrix.sum(axis=1)).ravel()
+    scale = 1.0 / np.maximum(total, np.finfo(np.float32).tiny)
+    return scipy.sparse.csr_matrix(scipy.sparse.diags(scale.astype(np.float32)) @ matrix)
+
+
+def _standardized(dense: np.ndarray) -> np.ndarray:
+    """Every column with mean 0 and standard deviation 1/√F; one that is the same in every row becomes 0."""
+    noise, scaled = _noise(dense), _without_exponent(dense, axis=0)
+    scaled -= scaled[:1].copy()  # a constant column is exactly 0 from here on, and no sum rounds away what differs
+    scaled -= scaled.mean(axis=0, keepdims=True)
+    spread = scaled.std(axis=0, keepdims=True)
+    # What differs by less than the rounding of its own dtype says nothing; it is not blown up.
+    scaled = np.where(spread > noise, scaled / np.where(spread > noise, spread, 1.0), 0.0)
+    return scaled / np.sqrt(dense.shape[1])
+
+
+def _without_exponent(dense: np.ndarray, axis: int) -> np.ndarray:
+    """A float64 copy, rows or columns divided by powers of two: nothing exceeds 1, and no square overflows."""
+    _, exponent = np.frexp(np.abs(dense).max(axis=axis, keepdims=True).astype(np.float64))
+    return np.ldexp(dense.astype(np.float64), -exponent)
+
+
+def _as_float32(values: np.ndarray, what: str) -> np.ndarray:
+    with np.errstate(over="ignore"):
+        single = np.array(values, dtype=np.float32, order="C")  # a copy: the caller's numbers are the caller's
+    if not np.isfinite(single).all():
+        raise DataError(f"{what} holds {np.abs(values).max():g}, too large for float32; scale it, or let hgeo do so")
+    return single
 
 
 def _says_nothing(features: np.ndarray | scipy.sparse.csr_matrix) -> bool:
     low, high = features.min(axis=0), features.max(axis=0)
     if scipy.sparse.issparse(features):
         low, high = low.toarray(), high.toarray()
-    return bool((low == high).all())
+        return bool((low == high).all())
+    return bool((high / 2 - low / 2 <= _noise(features) * np.maximum(np.abs(low), np.abs(high)) / 2).all())
+
+
+def _noise(dense: np.ndarray) -> float:
+    """Columns that differ by less of their largest number differ by the rounding of their dtype."""
+    return 2.0 * float(np.finfo(dense.dtype).eps)
 
 
 def _csr_tensor(crow: Tensor, column: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -378,12 +469,12 @@ def _csr_tensor(crow: Tensor, column: Tensor, values: Tensor, shape: tuple[int, 
 
 def _as_bag_of_words(features: np.ndarray | scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix | None:
     if scipy.sparse.issparse(features):
-        matrix = features.copy()
+        matrix: Any = features.astype(np.float64)
         matrix.eliminate_zeros()
     else:
         if features.size == 0 or np.count_nonzero(features) > _BAG_OF_WORDS_DENSITY * features.size:
             return None
-        matrix = scipy.sparse.csr_matrix(features)
+        matrix = scipy.sparse.csr_matrix(features).astype(np.float64)
     if matrix.nnz and matrix.data.min() < 0:
         return None
     return matrix

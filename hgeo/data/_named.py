@@ -6,21 +6,18 @@ import atexit
 import contextlib
 import gzip
 import hashlib
-import io
 import os
 import shutil
 import socket
 import stat
 import tempfile
 import urllib.request
-import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from hgeo._dgl import import_dgl, quiet_dgl
 from hgeo.data._dataset import DataError, Dataset, make_dataset
 
 __all__ = ["NAMED", "available", "load_named"]
@@ -58,8 +55,9 @@ def load_named(name: str, *, data_dir: str | Path | None, split_seed: int) -> Da
     raw = folder / source.folder
     if not raw.is_dir():
         _expect_network(name, raw)
+    data = import_dgl(f"the data set {name}", "dgl.data")
     try:
-        with _quiet_dgl() as data:
+        with quiet_dgl():
             graph = getattr(data, source.loader)(raw_dir=str(_writable(folder, source.folder)), verbose=False)[0]
     except OSError as error:
         raise FileNotFoundError(f"{name}: DGL could not read or download {raw} ({_first_line(error)})") from error
@@ -88,21 +86,6 @@ def _arxiv_folders(folder: Path) -> list[Path]:
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-@contextlib.contextmanager
-def _quiet_dgl() -> Iterator[Any]:
-    """``dgl.data`` with its chatter on stdout and its deprecation warnings kept away from the user."""
-    os.environ.setdefault("DGLBACKEND", "pytorch")
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        try:
-            import dgl.data
-        except ImportError as error:
-            raise FileNotFoundError(
-                f"dgl cannot be imported ({error}); it reads the named data sets. Install dgl 1.1.3, or give an .npz"
-            ) from error
-        yield dgl.data
 
 
 def _expect_network(name: str, raw: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from hgeo.data._dataset import DataError, Dataset, Normalize, make_dataset
 __all__ = ["from_dgl", "from_npz", "from_pyg"]
 
 _SPARSE_PARTS = ("feat_data", "feat_indices", "feat_indptr", "feat_shape")
+_CSR_HINT = "feat_data=m.data, feat_indices=m.indices, feat_indptr=m.indptr, feat_shape=m.shape"
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
 
@@ -33,25 +35,8 @@ def from_npz(path: str | Path, *, split_seed: int = 0, normalize: Normalize = "a
     path = Path(path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}; expected an .npz with edge_index, feat and label")
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {key: archive[key] for key in archive.files}
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
-        raise DataError(f"{path} is not a readable .npz file ({error})") from error
-    except (ValueError, AttributeError) as error:
-        raise DataError(
-            f"{path} holds something other than plain arrays ({error}); save it with numpy.savez and no objects"
-        ) from error
-    wanted = ["edge_index", "label"]
-    sparse = any(part in arrays for part in _SPARSE_PARTS)
-    wanted += list(_SPARSE_PARTS) if sparse else ["feat"]
-    missing = [key for key in wanted if key not in arrays]
-    if missing:
-        raise DataError(
-            f"{path} has no {', '.join(missing)}; it holds {', '.join(sorted(arrays)) or 'nothing'}, "
-            "expected edge_index, feat (or feat_data, feat_indices, feat_indptr, feat_shape), label and optional masks"
-        )
-    features = _sparse_features(arrays, str(path)) if sparse else arrays["feat"]
+    arrays = _read(path)
+    features = arrays["feat"] if "feat" in arrays else _sparse_features(arrays, str(path))
     masks = {key[:-5]: arrays[key] for key in _MASKS if key in arrays} or None
     return make_dataset(
         path.stem,
@@ -61,7 +46,47 @@ def from_npz(path: str | Path, *, split_seed: int = 0, normalize: Normalize = "a
         masks=masks,
         split_seed=split_seed,
         normalize=normalize,
+        names={"feat": "feat" if "feat" in arrays else "feat_data"},
+        where=str(path),
     )
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    """The arrays that a data set is made of; whatever else is in the file stays unread."""
+    if not zipfile.is_zipfile(path):
+        with open(path, "rb") as file:
+            single = file.read(6) == b"\x93NUMPY"
+        found = "holds a single array (.npy)" if single else "is not an .npz file, or is damaged"
+        raise DataError(f"{path} {found}; expected what numpy.savez writes, with edge_index, feat and label")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            held = set(archive.files)
+            sparse = any(part in held for part in _SPARSE_PARTS)
+            wanted = ["edge_index", "label", *(_SPARSE_PARTS if sparse else ["feat"])]
+            missing = [key for key in wanted if key not in held]
+            if missing:
+                raise DataError(
+                    f"{path} has no {', '.join(missing)}; it holds {', '.join(sorted(held)) or 'nothing'}, expected "
+                    "edge_index, feat (or feat_data, feat_indices, feat_indptr, feat_shape), label and optional masks"
+                )
+            return {key: _array(archive, key, path) for key in [*wanted, *(mask for mask in _MASKS if mask in held)]}
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise DataError(f"{path} is not a readable .npz file ({error})") from error
+
+
+def _array(archive: Any, key: str, path: Path) -> np.ndarray:
+    try:
+        array = archive[key]
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise DataError(f"{path}: {key} is damaged ({error})") from error
+        hint = "; of a scipy matrix m save " + _CSR_HINT if key == "feat" else ""
+        raise DataError(f"{path}: {key} holds Python objects, expected a plain array of numbers{hint}") from error
+    except (zlib.error, NotImplementedError, RuntimeError, MemoryError) as error:
+        raise DataError(f"{path}: {key} is damaged or cannot be unpacked ({error})") from error
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path}: {key} is not an array; expected what numpy.savez writes")
+    return array
 
 
 def from_dgl(graph: Any, *, name: str = "dgl", split_seed: int = 0, normalize: Normalize = "auto") -> Dataset:
@@ -104,8 +129,8 @@ def from_pyg(data: Any, *, name: str = "pyg", split_seed: int = 0, normalize: No
 
 def _sparse_features(arrays: dict[str, np.ndarray], where: str) -> scipy.sparse.csr_matrix:
     shape = arrays["feat_shape"]
-    if shape.shape != (2,) or shape.dtype.kind not in "iu":
-        raise DataError(f"{where}: feat_shape is {shape.tolist()}, expected two integers: nodes, features")
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any():
+        raise DataError(f"{where}: feat_shape is {shape.tolist()}, expected two numbers from 1 on: nodes, features")
     rows, columns = (int(size) for size in shape)
     data, indices, indptr = arrays["feat_data"], arrays["feat_indices"], arrays["feat_indptr"]
     for key, array in (("feat_data", data), ("feat_indices", indices), ("feat_indptr", indptr)):
@@ -117,6 +142,7 @@ def _sparse_features(arrays: dict[str, np.ndarray], where: str) -> scipy.sparse.
         raise DataError(f"{where}: feat_data has {len(data)} entries but feat_indices {len(indices)}")
     if len(indptr) != rows + 1:
         raise DataError(f"{where}: feat_indptr has {len(indptr)} entries, expected {rows + 1}: one a row and the end")
+    indices, indptr = indices.astype(np.int64), indptr.astype(np.int64)  # differences of unsigned numbers wrap
     falls = np.diff(indptr) < 0
     if falls.any() or indptr[0] != 0 or indptr[-1] != len(data):
         row = int(falls.argmax()) if falls.any() else (0 if indptr[0] != 0 else rows)

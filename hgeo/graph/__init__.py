@@ -9,6 +9,7 @@ torch.Size([3, 1, 4])
 
 from hgeo.graph._attention import distance_attention, edge_distance, edge_softmax, self_distance_as_mean, weighted_sum
 from hgeo.graph._backends import BACKENDS, Backend, backends
+from hgeo.graph._block import leading_block
 from hgeo.graph._convert import as_graph
 from hgeo.graph._graph import CSC, Graph
 from hgeo.graph._mobius import mobius_sum
@@ -23,6 +24,7 @@ __all__ = [
     "distance_attention",
     "edge_distance",
     "edge_softmax",
+    "leading_block",
     "mobius_sum",
     "self_distance_as_mean",
     "weighted_sum",

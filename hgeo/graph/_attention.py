@@ -35,16 +35,24 @@ def edge_distance(
     check_rows(graph, "p_src", p_src, graph.num_src)
     if p_dst is not None:
         check_rows(graph, "p_dst", p_dst, graph.num_dst)
+    if p_src.dtype in _HALF:
+        raised = None if p_dst is None else p_dst.float()
+        return edge_distance(graph, p_src.float(), raised, k=k, backend=backend).to(p_src.dtype)
     chosen = _backends.resolve(backend, p_src.device.type)
     return chosen.edge_distance(graph, p_src, p_dst, per_head("k", k, p_src))
 
 
 def edge_softmax(graph: Graph, scores: Tensor, *, backend: str = "auto") -> Tensor:
-    """(E, H) scores as weights that sum to 1 over the edges into each destination. A score of -inf gives weight 0."""
+    """(E, H) scores as weights that sum to 1 over the edges into each destination. A score of -inf gives weight 0.
+
+    Here as in the other operations half precision is computed in float32 and rounded once.
+    """
     check_graph(graph)
     if scores.dim() != 2 or scores.shape[0] != graph.num_edges:
         raise ValueError(f"scores must have shape ({graph.num_edges}, heads), got {tuple(scores.shape)}")
     check_device(graph, "scores", scores)
+    if scores.dtype in _HALF:
+        return edge_softmax(graph, scores.float(), backend=backend).to(scores.dtype)
     return _backends.resolve(backend, scores.device.type).edge_softmax(graph, _without_padding(graph, scores))
 
 
@@ -58,6 +66,8 @@ def weighted_sum(graph: Graph, weights: Tensor, values: Tensor, *, backend: str 
     check_edges(graph, "weights", weights, values.shape[1])
     if weights.dtype != values.dtype:
         raise TypeError(f"weights are {weights.dtype}, values {values.dtype}; convert one of them")
+    if values.dtype in _HALF:
+        return weighted_sum(graph, weights.float(), values.float(), backend=backend).to(values.dtype)
     return _backends.resolve(backend, values.device.type).weighted_sum(graph, weights, values)
 
 
@@ -156,12 +166,12 @@ def distance_attention(
     )
     wants_more = training and (return_weights or (edge_factor is not None and edge_factor.requires_grad))
     if chosen.distance_attention is not None and not wants_more:
-        return chosen.distance_attention(
+        whole = chosen.distance_attention(
             graph,
             u,
             k=k,
             beta=beta,
-            score_scale=u.new_ones(u.shape[1]) if scale is None else scale,
+            score_scale=scale,
             edge_bias=edge_bias,
             edge_factor=edge_factor,
             value_scale=value_scale,
@@ -170,6 +180,8 @@ def distance_attention(
             out_k=None if points_k is None else points_k.to(u),
             out_elu=points_elu,
         )
+        if whole is not None:
+            return whole
     column = k.unsqueeze(-1)
     p = hm.project(hm.expmap0(u if scale is None else scale.unsqueeze(-1) * u, k=column), k=column)
     distance = chosen.edge_distance(graph, p, None, k)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from hgeo.graph import _dgl, _fused, _reference, _scatter, _torch
+from hgeo.graph import _dgl, _fused, _reference, _scatter, _torch, _torch_attention
 
 __all__ = ["BACKENDS", "Backend", "BackendTable", "backends", "resolve"]
 
@@ -23,7 +23,8 @@ class Backend:
         edge_distance: (graph, p_src (S, H, d), p_dst (D, H, d) or None: the first sources, k (H,)) → (E, H).
         edge_softmax: (graph, scores (E, H)) → (E, H), summing to 1 over the edges into a destination.
         weighted_sum: (graph, weights (E, H), values (S, H, d)) → (D, H, d).
-        distance_attention: the whole of :func:`hgeo.graph.distance_attention`; None: composed of the three.
+        distance_attention: the whole of :func:`hgeo.graph.distance_attention`, or None where it does not do it; then,
+            and if there is no such function, it is composed of the three.
     """
 
     name: str
@@ -31,7 +32,7 @@ class Backend:
     edge_distance: Callable[..., Tensor]
     edge_softmax: Callable[..., Tensor]
     weighted_sum: Callable[..., Tensor]
-    distance_attention: Callable[..., tuple[Tensor, Tensor | None]] | None = None
+    distance_attention: Callable[..., tuple[Tensor, Tensor | None] | None] | None = None
 
 
 def _why_not_fused(device_type: str) -> str | None:
@@ -55,7 +56,14 @@ _BACKENDS = {
             _torch.weighted_sum,
             _fused.distance_attention,
         ),
-        Backend("torch", _always, _torch.edge_distance, _torch.edge_softmax, _torch.weighted_sum),
+        Backend(
+            "torch",
+            _always,
+            _torch.edge_distance,
+            _torch.edge_softmax,
+            _torch.weighted_sum,
+            _torch_attention.distance_attention,
+        ),
         Backend("dgl", _dgl.why_not, _dgl.edge_distance, _dgl.edge_softmax, _dgl.weighted_sum),
         Backend("scatter", _scatter.why_not, _scatter.edge_distance, _scatter.edge_softmax, _scatter.weighted_sum),
         Backend("reference", _always, _reference.edge_distance, _reference.edge_softmax, _reference.weighted_sum),
@@ -69,10 +77,9 @@ _MEASURED_PROCESSORS = ("x86_64", "AMD64")
 
 def _fastest(device_type: str) -> str:
     """What "auto" takes."""
-    usable = [backend.name for backend in _BACKENDS.values() if backend.why_not(device_type) is None]
-    if usable[0] == "fused" and device_type == "cpu" and platform.machine() not in _MEASURED_PROCESSORS:
-        return usable[1]
-    return usable[0]
+    slow_here = {"fused"} if device_type == "cpu" and platform.machine() not in _MEASURED_PROCESSORS else set()
+    # one after the other: asking a backend whether it can run takes as long as the kernels do on a small graph
+    return next(n for n, backend in _BACKENDS.items() if n not in slow_here and backend.why_not(device_type) is None)
 
 
 def _usable(name: str, device_type: str) -> str:

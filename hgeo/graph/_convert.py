@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakIdKeyDictionary
 
-from hgeo.graph._graph import Graph, values_unknown
+from hgeo.graph._graph import Graph, lasting, values_unknown
 
 __all__ = ["as_graph"]
 
@@ -68,6 +68,8 @@ def _from_package(obj: Any, package: str) -> bool:
 def _described(obj: Any) -> str:
     if isinstance(obj, list) and obj and _from_package(obj[0], "dgl"):
         return "a list of DGL graphs (give each layer one of them)"
+    if isinstance(getattr(obj, "edge_index", None), Tensor):
+        return f"a {type(obj).__name__} object (pass its .edge_index)"
     package = type(obj).__module__.split(".")[0]
     return type(obj).__name__ if package == "builtins" else f"{package}'s {type(obj).__name__}"
 
@@ -84,6 +86,11 @@ def _cached(obj: Any, evidence: Any, same: Callable[[Any, Any], bool], make: Cal
 def _from_tensor(obj: Tensor, num_nodes: int | None) -> Graph:
     if obj.layout != torch.strided:
         return _from_sparse(obj)
+    if obj.is_floating_point() and obj.dim() == 2 and obj.shape[0] == 2:
+        raise TypeError(
+            f"an edge_index holds integer node ids, got a {obj.dtype} tensor of shape {tuple(obj.shape)}: convert it "
+            f"with .long(); or, if these are features, the arguments are swapped: call layer(graph, x)"
+        )
     if obj.is_floating_point() or obj.is_complex():
         raise TypeError(
             f"expected a graph but got a dense {obj.dtype} tensor of shape {tuple(obj.shape)}; "
@@ -164,9 +171,20 @@ def _from_dgl(obj: Any) -> Graph:
             f"use dgl.to_homogeneous(g), or g.edge_type_subgraph([...]) with one layer an edge type"
         )
 
+    @lasting
     def make() -> Graph:
-        src, dst = obj.edges(order="eid")
-        return Graph(src, dst, num_src=obj.num_src_nodes(), num_dst=obj.num_dst_nodes())
+        if obj.is_block:
+            _check_destinations_come_first(obj)
+        try:
+            src, dst = obj.edges(order="eid")
+        except Exception:  # a graph that may hold CSR or CSC only cannot be asked for an order
+            src, dst, ids = obj.edges(form="all", order="srcdst")
+            order = torch.argsort(ids)
+            src, dst = src[order], dst[order]
+        else:  # memory that the caller may write to: it is his who made the graph of it
+            src, dst = (ids.clone() if ids.dtype == torch.int64 else ids.long() for ids in (src, dst))
+        # DGL has checked the ids
+        return Graph.from_trusted(src, dst, obj.num_src_nodes(), obj.num_dst_nodes())
 
     # Every edit of a DGLGraph (add_edges, remove_nodes, …) puts a new index object into it. Keeping the old one alive
     # here means that no new one can have its identity.
@@ -174,3 +192,15 @@ def _from_dgl(obj: Any) -> Graph:
         return old is new
 
     return _cached(obj, obj._graph, same, make)
+
+
+def _check_destinations_come_first(block: Any) -> None:
+    """Layers take the first sources of a block for its destinations: DGL's ids, if there, tell whether it is so."""
+    sources, destinations = block.srcdata.get("_ID"), block.dstdata.get("_ID")
+    if sources is None or destinations is None:
+        return
+    if not torch.equal(sources[: destinations.shape[0]], destinations):
+        raise ValueError(
+            "the destinations of this DGL block are not its first sources, so that a node cannot find itself there; "
+            "make it with dgl.to_block(..., include_dst_in_src=True), as DGL's samplers do"
+        )

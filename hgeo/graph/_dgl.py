@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from hgeo import math as hm
+from hgeo._dgl import import_dgl
 from hgeo.graph import _reference
+from hgeo.graph._checks import no_second_derivative
 from hgeo.graph._graph import Graph
 
 __all__ = ["edge_distance", "edge_softmax", "weighted_sum", "why_not"]
@@ -17,9 +18,9 @@ __all__ = ["edge_distance", "edge_softmax", "weighted_sum", "why_not"]
 
 def why_not(device_type: str) -> str | None:
     try:
-        dgl = importlib.import_module("dgl")
-    except Exception as error:  # a broken installation raises whatever its libraries raise
-        return f"dgl cannot be imported ({type(error).__name__}: {error})"
+        dgl = import_dgl("this backend")
+    except ImportError as error:
+        return str(error)
     if device_type == "cpu":
         return None
     try:
@@ -32,7 +33,7 @@ def why_not(device_type: str) -> str | None:
 def _dgl_graph(graph: Graph) -> Any:
     """The same edges, in the same order, as a DGL block; kept with the graph."""
     if "dgl" not in graph.cache:
-        dgl = importlib.import_module("dgl")
+        dgl = import_dgl("the dgl backend")
         graph.cache["dgl"] = dgl.create_block(
             (graph.col, graph.row), num_src_nodes=graph.num_src, num_dst_nodes=graph.num_dst, device=graph.device
         )
@@ -40,14 +41,41 @@ def _dgl_graph(graph: Graph) -> Any:
 
 
 def _ops() -> Any:
-    return importlib.import_module("dgl.ops")
+    return import_dgl("the dgl backend", "dgl.ops")
+
+
+class _DifferentiableOnce(torch.autograd.Function):
+    """x itself. What DGL computes in a backward pass has no derivative, and DGL does not say so."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Tensor:
+        gradient: Tensor = _NotAgain.apply(grads[0])
+        return gradient
+
+
+class _NotAgain(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.view_as(x)
+
+    backward = staticmethod(no_second_derivative)
+
+
+def _once(x: Tensor) -> Tensor:
+    given: Tensor = _DifferentiableOnce.apply(x)
+    return given
 
 
 def edge_distance(graph: Graph, p_src: Tensor, p_dst: Tensor | None, k: Tensor) -> Tensor:
     if not graph.num_edges or bool((k > 0).any()):
         # near the antipodes of a sphere the distance needs more than the difference of the two points
         return _reference.edge_distance(graph, p_src, p_dst, k)
-    p_dst = p_src.narrow(0, 0, graph.num_dst) if p_dst is None else p_dst
+    p_src = _once(p_src)
+    p_dst = p_src.narrow(0, 0, graph.num_dst) if p_dst is None else _once(p_dst)
     # SDDMM subtracts without gathering both ends; all else are numbers a node or an edge
     gap = torch.linalg.vector_norm(_ops().v_sub_u(_dgl_graph(graph), p_dst, p_src), dim=-1)
     flat_src = 1 + k * p_src.square().sum(-1)
@@ -57,10 +85,17 @@ def edge_distance(graph: Graph, p_src: Tensor, p_dst: Tensor | None, k: Tensor) 
 
 
 def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
-    return _ops().edge_softmax(_dgl_graph(graph), scores.unsqueeze(-1)).squeeze(-1) if graph.num_edges else scores
+    if not graph.num_edges:
+        return scores
+    # where all edges of a row are taken out, DGL would subtract an infinite maximum
+    out = torch.isneginf(scores)
+    finite = torch.where(out, torch.finfo(scores.dtype).min, _once(scores))
+    weights = _ops().edge_softmax(_dgl_graph(graph), finite.unsqueeze(-1)).squeeze(-1)
+    return torch.where(out, 0.0, weights)
 
 
 def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
     if not graph.num_edges:
         return _reference.weighted_sum(graph, weights, values)
-    return _ops().u_mul_e_sum(_dgl_graph(graph), values, weights.unsqueeze(-1).expand(-1, values.shape[1], 1))
+    weights = _once(weights).unsqueeze(-1).expand(-1, values.shape[1], 1)
+    return _ops().u_mul_e_sum(_dgl_graph(graph), _once(values), weights)

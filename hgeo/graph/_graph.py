@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-__all__ = ["CSC", "Graph"]
+__all__ = ["CSC", "Graph", "lasting", "values_unknown"]
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_Degrees = tuple[Tensor, Tensor]  # in, out
 
 
 class CSC(NamedTuple):
@@ -22,6 +28,47 @@ class CSC(NamedTuple):
 def values_unknown(*tensors: Tensor) -> bool:
     """Whether the numbers in these tensors cannot be looked at: while tracing, or in fake tensors."""
     return torch.compiler.is_compiling() or any(isinstance(t, FakeTensor) for t in tensors)
+
+
+def lasting(make: Callable[_P, _T]) -> Callable[_P, _T]:
+    """``make``, whose tensors can be used in training too if it is called in inference mode."""
+
+    @functools.wraps(make)
+    def outside(*args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+            return make(*args, **kwargs)
+        with torch.inference_mode(False):
+            return make(*args, **kwargs)
+
+    return outside
+
+
+class _Cache(dict[Any, Any]):
+    """Keeps copies of inference tensors, which training could not use, in tuples too."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
+            value = _usable_in_training(value)
+        super().__setitem__(key, value)
+
+
+@lasting
+def _usable_in_training(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.clone() if value.is_inference() else value
+    if isinstance(value, tuple):
+        parts = [_usable_in_training(part) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return value
+
+
+class _Order(NamedTuple):
+    """The edges by (destination, source)."""
+
+    row: Tensor
+    col: Tensor
+    perm: Tensor
+    rowptr: Tensor
 
 
 class Graph:
@@ -57,6 +104,9 @@ class Graph:
             )
         if src.device != dst.device:
             raise ValueError(f"src is on {src.device} and dst on {dst.device}; move both to one device")
+        for name, count in (("num_src", num_src), ("num_dst", num_dst)):
+            if isinstance(count, str | float):
+                raise TypeError(f"{name} must be a whole number, got {count!r}")
         src, dst = src.long(), dst.long()
         if num_src is None and num_dst is None:
             if values_unknown(src, dst):
@@ -66,47 +116,65 @@ class Graph:
         num_dst = num_dst if num_dst is not None else num_src
         assert num_src is not None
         assert num_dst is not None
-        if not 0 <= num_dst <= num_src:
-            raise ValueError(
-                f"the destinations are the first sources, so 0 <= num_dst <= num_src must hold; "
-                f"got num_dst = {num_dst}, num_src = {num_src}"
-            )
+        _check_counts(num_src, num_dst)
         _check_range("source", src, num_src)
         _check_range("destination", dst, num_dst)
-        perm, rowptr = _sorted(src, dst, num_src, num_dst)
-        row, col = dst.index_select(0, perm), src.index_select(0, perm)
-        self._init(row, col, perm, num_src, num_dst, num_edges_given=src.shape[0], rowptr=rowptr)
+        order = _sorted_edges(src, dst, num_src, num_dst)
+        self._init(order, num_src, num_dst, num_edges_given=src.shape[0])
 
     def _init(
         self,
-        row: Tensor,
-        col: Tensor,
-        perm: Tensor,
+        order: _Order | None,
         num_src: int,
         num_dst: int,
         *,
         num_edges_given: int,
-        rowptr: Tensor | None = None,
+        unsorted: tuple[Tensor, Tensor] | None = None,
     ) -> None:
-        self._row, self._col, self._perm = row, col, perm
+        self._order, self._unsorted = order, unsorted
         self._num_src, self._num_dst = num_src, num_dst
         self._num_edges_given = num_edges_given
-        self._rowptr = _pointer(row, num_dst) if rowptr is None else rowptr
         self._padding: Tensor | None = None
         self._csc: CSC | None = None
         self._is_symmetric: bool | None = None
         self._looped: Graph | None = None
         self._in_degrees: Tensor | None = None
         self._out_degrees: Tensor | None = None
-        self._cache: dict[Any, Any] = {}
+        self._looped_degrees: _Degrees | None = None  # of the graph with self-loops, if not those that are counted
+        self._cache: dict[Any, Any] = _Cache()
 
     @classmethod
     def from_edge_index(cls, edge_index: Tensor, num_nodes: int | None = None) -> Graph:
         """The graph of a PyG-style ``edge_index`` (2, E), sources in its first row."""
+        if not isinstance(edge_index, Tensor):
+            raise TypeError(f"edge_index must be a tensor of integer node ids, got {type(edge_index).__name__}")
         if edge_index.dim() != 2 or edge_index.shape[0] != 2:
             raise ValueError(f"edge_index must have shape (2, E), sources first; got {tuple(edge_index.shape)}")
         src, dst = edge_index.unbind(0)
         return cls(src, dst, num_src=num_nodes)
+
+    @classmethod
+    def from_trusted(cls, src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> Graph:
+        """The graph of ids that are in range and that nobody writes to; sorted when it is first looked at.
+
+        A layer asks for the graph with self-loops, so that of a block that lives for one step only that one is sorted.
+        """
+        _check_counts(num_src, num_dst)
+        graph = cls.__new__(cls)
+        graph._init(None, num_src, num_dst, num_edges_given=src.shape[0], unsorted=(src.long(), dst.long()))
+        return graph
+
+    @property
+    def _edges(self) -> _Order:
+        # looked up in the opposite order to that in which another thread may be writing them
+        unsorted, order = self._unsorted, self._order
+        if order is not None:
+            return order
+        assert unsorted is not None
+        order = _sorted_edges(*unsorted, self._num_src, self._num_dst)
+        if not values_unknown(order.col):
+            self._order, self._unsorted = order, None
+        return order
 
     @property
     def num_src(self) -> int:
@@ -121,7 +189,7 @@ class Graph:
     @property
     def num_edges(self) -> int:
         """Number of edges, parallel ones counted."""
-        return self._col.shape[0]
+        return self._num_edges_given if self._order is None else self._order.col.shape[0]
 
     @property
     def num_edges_given(self) -> int:
@@ -131,27 +199,28 @@ class Graph:
     @property
     def device(self) -> torch.device:
         """Where the arrays live."""
-        return self._col.device
+        unsorted = self._unsorted
+        return self._edges.col.device if unsorted is None else unsorted[0].device
 
     @property
     def rowptr(self) -> Tensor:
         """(num_dst+1,) the edges into i are ``rowptr[i]:rowptr[i+1]``."""
-        return self._rowptr
+        return self._edges.rowptr
 
     @property
     def row(self) -> Tensor:
         """(E,) destination of each edge."""
-        return self._row
+        return self._edges.row
 
     @property
     def col(self) -> Tensor:
         """(E,) source of each edge."""
-        return self._col
+        return self._edges.col
 
     @property
     def perm(self) -> Tensor:
         """(E,) position of each edge in the caller's order; a loop added to i stands at ``num_edges_given + i``."""
-        return self._perm
+        return self._edges.perm
 
     @property
     def padding(self) -> Tensor | None:
@@ -172,13 +241,8 @@ class Graph:
     def csc(self) -> CSC:
         """The transpose: edges sorted by (source, destination)."""
         if self._csc is None:
-            if _worth_counting(self._col):
-                edge_pos, colptr = _counting_order()(self._col, self._num_src)
-            else:
-                col, edge_pos = torch.sort(self._col, stable=True)
-                colptr = _pointer(col, self._num_src)
-            csc = CSC(colptr, self._row.index_select(0, edge_pos), edge_pos)
-            if values_unknown(self._col):
+            csc = _transpose(self._edges, self._num_src)
+            if values_unknown(self._edges.col):
                 return csc
             self._csc = csc
         return self._csc
@@ -189,19 +253,19 @@ class Graph:
         if self._is_symmetric is None:
             if self._num_src != self._num_dst:
                 self._is_symmetric = False
-            elif values_unknown(self._col):
+            elif values_unknown(self._edges.col):
                 return False
             else:
                 colptr, row, _ = self.csc
-                self._is_symmetric = torch.equal(colptr, self._rowptr) and torch.equal(row, self._col)
+                self._is_symmetric = torch.equal(colptr, self._edges.rowptr) and torch.equal(row, self._edges.col)
         return self._is_symmetric
 
     @property
     def in_degrees(self) -> Tensor:
         """(num_dst,) number of edges into each destination."""
         if self._in_degrees is None:
-            degrees = _degrees(self._rowptr, self._padding, self._row)
-            if values_unknown(self._col):
+            degrees = _degrees(self._edges.rowptr, self._padding, self._edges.row)
+            if values_unknown(self._edges.col):
                 return degrees
             self._in_degrees = degrees
         return self._in_degrees
@@ -210,8 +274,8 @@ class Graph:
     def out_degrees(self) -> Tensor:
         """(num_src,) number of edges out of each source."""
         if self._out_degrees is None:
-            degrees = _degrees(self.csc.colptr, self._padding, self._col)
-            if values_unknown(self._col):
+            degrees = _degrees(self.csc.colptr, self._padding, self._edges.col)
+            if values_unknown(self._edges.col):
                 return degrees
             self._out_degrees = degrees
         return self._out_degrees
@@ -225,33 +289,40 @@ class Graph:
         """
         if self._looped is not None:
             return self._looped
-        traced = values_unknown(self._col)
+        looped = self._with_missing_loops()
+        if self._looped_degrees is not None:
+            looped._in_degrees, looped._out_degrees = self._looped_degrees
+        return looped
+
+    @lasting
+    def _with_missing_loops(self) -> Graph:
+        unsorted = self._unsorted
+        if unsorted is not None and _worth_counting(unsorted[0]):
+            return self._sorted_with_self_loops(*unsorted)
+        traced = values_unknown(self._edges.col)
         nodes = torch.arange(self._num_dst, device=self.device)
-        loops = self._row == self._col
+        loops = self._edges.row == self._edges.col
         if traced:
-            has_loop = torch.zeros_like(nodes).index_add(0, self._row, loops.long()) > 0
+            has_loop = torch.zeros_like(nodes).index_add(0, self._edges.row, loops.long()) > 0
         else:
             has_loop = torch.zeros_like(nodes, dtype=torch.bool)
-            has_loop[self._row[loops]] = True
+            has_loop[self._edges.row[loops]] = True
             if bool(has_loop.all()):
                 self._looped = self
                 return self
             nodes = nodes[~has_loop]
-        row, col = torch.cat([self._row, nodes]), torch.cat([self._col, nodes])
+        row, col = torch.cat([self._edges.row, nodes]), torch.cat([self._edges.col, nodes])
         order, rowptr = _sorted(col, row, self._num_src, self._num_dst)
-        perm = torch.cat([self._perm, self._num_edges_given + nodes])
+        perm = torch.cat([self._edges.perm, self._num_edges_given + nodes])
         looped = Graph.__new__(Graph)
         looped._init(
-            row.index_select(0, order),
-            col.index_select(0, order),
-            perm.index_select(0, order),
+            _Order(row.index_select(0, order), col.index_select(0, order), perm.index_select(0, order), rowptr),
             self._num_src,
             self._num_dst,
             num_edges_given=self._num_edges_given,
-            rowptr=rowptr,
         )
         if traced:
-            looped._padding = torch.cat([torch.zeros_like(self._row, dtype=torch.bool), has_loop]).index_select(
+            looped._padding = torch.cat([torch.zeros_like(self._edges.row, dtype=torch.bool), has_loop]).index_select(
                 0, order
             )
             return looped
@@ -259,12 +330,25 @@ class Graph:
         self._looped = looped
         return looped
 
+    def _sorted_with_self_loops(self, src: Tensor, dst: Tensor) -> Graph:
+        """The same of edges that are not sorted yet, at once."""
+        from hgeo.graph._fused._sort import sorted_with_loops
+
+        order = _Order(*sorted_with_loops(src, dst, self._num_src, self._num_dst))
+        if order.col.shape[0] == self._num_edges_given:
+            self._order, self._unsorted, self._looped = order, None, self
+            return self
+        looped = Graph.__new__(Graph)
+        looped._init(order, self._num_src, self._num_dst, num_edges_given=self._num_edges_given)
+        looped._looped = self._looped = looped
+        return looped
+
     def from_caller_order(self, values: Tensor, added: float = 0.0) -> Tensor:
         """(num_edges_given, …) numbers in the caller's edge order, in this graph's; added self-loops get ``added``."""
         if self._num_edges_given == self.num_edges:
-            return values.index_select(0, self._perm)
+            return values.index_select(0, self._edges.perm)
         loops = values.new_full((self._num_dst, *values.shape[1:]), added)
-        return torch.cat([values, loops]).index_select(0, self._perm)
+        return torch.cat([values, loops]).index_select(0, self._edges.perm)
 
     def to_caller_order(self, values: Tensor) -> tuple[Tensor, Tensor]:
         """(E, …) numbers of this graph's edges as (the caller's edges in the caller's order, the added self-loops).
@@ -274,30 +358,50 @@ class Graph:
         slots = values.new_zeros((self._num_edges_given + self._num_dst, *values.shape[1:]))
         if self._padding is not None:
             values = torch.where(self._padding.view(-1, *[1] * (values.dim() - 1)), 0.0, values)
-        slots = slots.index_copy(0, self._perm, values)
+        slots = slots.index_copy(0, self._edges.perm, values)
         return slots.narrow(0, 0, self._num_edges_given), slots.narrow(0, self._num_edges_given, self._num_dst)
 
+    def _keep_degrees(self, degrees: _Degrees, looped: _Degrees) -> None:
+        """Have these degrees, and with self-loops those, whatever the edges of this new graph say."""
+        self._in_degrees, self._out_degrees = degrees
+        self._looped_degrees = looped
+        self.with_self_loops()
+
+    def _state(self, change: Callable[[Tensor], Tensor]) -> tuple[Any, ...]:
+        """What cannot be derived from the edges."""
+        tensors = (self._padding, self._in_degrees, self._out_degrees, *(self._looped_degrees or (None, None)))
+        return tuple(None if tensor is None else change(tensor) for tensor in tensors)
+
+    def _set_state(self, state: tuple[Any, ...]) -> None:
+        self._padding, self._in_degrees, self._out_degrees, *looped = state
+        self._looped_degrees = None if looped[0] is None else (looped[0], looped[1])
+
+    @lasting
     def to(self, device: torch.device | str) -> Graph:
         """This graph on another device (itself, if it is there already)."""
         if torch.device(device) == self.device:
             return self
         moved = Graph.__new__(Graph)
         moved._init(
-            self._row.to(device),
-            self._col.to(device),
-            self._perm.to(device),
+            _Order(*(part.to(device) for part in self._edges)),
             self._num_src,
             self._num_dst,
             num_edges_given=self._num_edges_given,
         )
+        moved._set_state(self._state(lambda tensor: tensor.to(device)))
         if self._looped is self:
             moved._looped = moved
         return moved
 
     def __reduce__(self) -> tuple[Any, ...]:
         # what was derived is derived again where it is loaded
-        state = (self._row, self._col, self._perm, self._num_src, self._num_dst, self._num_edges_given)
-        return _restore, (*state, self._looped is self)
+        state = (
+            *(_compact(part) for part in self._edges[:3]),
+            self._num_src,
+            self._num_dst,
+            self._num_edges_given,
+        )
+        return _restore, (*state, self._looped is self, self._state(_compact))
 
     def __repr__(self) -> str:
         nodes = f"{self._num_src} nodes"
@@ -306,11 +410,27 @@ class Graph:
         return f"Graph({nodes}, {self.num_edges} edges, {self.device})"
 
 
+def _compact(tensor: Tensor) -> Tensor:
+    """A tensor that keeps no memory but its own: pickle writes all that a view keeps."""
+    whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
+    return tensor if whole else tensor.clone()
+
+
+@lasting
 def _restore(
-    row: Tensor, col: Tensor, perm: Tensor, num_src: int, num_dst: int, num_edges_given: int, all_loops: bool
+    row: Tensor,
+    col: Tensor,
+    perm: Tensor,
+    num_src: int,
+    num_dst: int,
+    num_edges_given: int,
+    all_loops: bool,
+    state: tuple[Any, ...] | None = None,
 ) -> Graph:
     graph = Graph.__new__(Graph)
-    graph._init(row, col, perm, num_src, num_dst, num_edges_given=num_edges_given)
+    graph._init(_Order(row, col, perm, _pointer(row, num_dst)), num_src, num_dst, num_edges_given=num_edges_given)
+    if state is not None:
+        graph._set_state(state)
     if all_loops:
         graph._looped = graph
     return graph
@@ -347,6 +467,23 @@ def _sorted(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> tuple[Tenso
     return order, _pointer(dst.index_select(0, order), num_dst)
 
 
+@lasting
+def _transpose(edges: _Order, num_src: int) -> CSC:
+    if _worth_counting(edges.col):
+        edge_pos, colptr = _counting_order()(edges.col, num_src)
+    else:
+        col, edge_pos = torch.sort(edges.col, stable=True)
+        colptr = _pointer(col, num_src)
+    return CSC(colptr, edges.row.index_select(0, edge_pos), edge_pos)
+
+
+@lasting
+def _sorted_edges(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> _Order:
+    perm, rowptr = _sorted(src, dst, num_src, num_dst)
+    return _Order(dst.index_select(0, perm), src.index_select(0, perm), perm, rowptr)
+
+
+@lasting
 def _degrees(pointer: Tensor, padding: Tensor | None, node: Tensor) -> Tensor:
     degrees = pointer.diff()
     return degrees if padding is None else degrees.index_add(0, node, -padding.long())
@@ -358,6 +495,14 @@ def _check_ids(name: str, ids: Tensor) -> None:
         raise TypeError(f"{name} must be a tensor of integer node ids, got {given}")
     if ids.dim() != 1:
         raise ValueError(f"{name} must have one id an edge, shape (E,); got shape {tuple(ids.shape)}")
+
+
+def _check_counts(num_src: int, num_dst: int) -> None:
+    if not 0 <= num_dst <= num_src:
+        raise ValueError(
+            f"the destinations are the first sources, so 0 <= num_dst <= num_src must hold; "
+            f"got num_dst = {num_dst}, num_src = {num_src}"
+        )
 
 
 def _check_range(kind: str, ids: Tensor, count: int) -> None:

@@ -62,23 +62,29 @@ def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
 # --- building blocks --------------------------------------------------------------------------------------------------
 
 
-def _row_sum(values: Tensor, pointer: Tensor) -> Tensor:
-    """(E, H) summed over the edges pointer[i]:pointer[i+1]."""
+def row_sum(values: Tensor, pointer: Tensor) -> Tensor:
+    """(E, …) summed over the edges pointer[i]:pointer[i+1]."""
     return torch.segment_reduce(values, "sum", offsets=pointer, axis=0, unsafe=True, initial=0)
 
 
-def _bag(table: Tensor, index: Tensor, pointer: Tensor, weights: Tensor) -> Tensor:
+def row_top(scores: Tensor, pointer: Tensor) -> Tensor:
+    """The largest score of each row; 0 where there is none, or none that is finite."""
+    top = torch.segment_reduce(scores, "max", offsets=pointer, axis=0, unsafe=True, initial=-torch.inf)
+    return torch.where(torch.isfinite(top), top, 0.0)
+
+
+def bag(table: Tensor, index: Tensor, pointer: Tensor, weights: Tensor) -> Tensor:
     """(E, d) → (rows, d): Σ weights[e] · table[index[e]] over each row's edges."""
     return F.embedding_bag(index, table, pointer, mode="sum", per_sample_weights=weights, include_last_offset=True)
 
 
 def _head_bags(table: Tensor, index: Tensor, pointer: Tensor, weights: Tensor) -> Tensor:
     """The same a head: table (S, H, d), weights (E, H) → (rows, H, d)."""
-    heads = [_bag(table[:, h].contiguous(), index, pointer, weights[:, h].contiguous()) for h in range(table.shape[1])]
+    heads = [bag(table[:, h].contiguous(), index, pointer, weights[:, h].contiguous()) for h in range(table.shape[1])]
     return heads[0].unsqueeze(1) if len(heads) == 1 else torch.stack(heads, 1)
 
 
-def _blocks(edges: int, numbers_per_edge: int) -> list[tuple[int, int]]:
+def blocks(edges: int, numbers_per_edge: int) -> list[tuple[int, int]]:
     size = max(_BLOCK // max(numbers_per_edge, 1), 1)
     return [(start, min(start + size, edges)) for start in range(0, edges, size)]
 
@@ -90,9 +96,9 @@ def _add_differences(out: Tensor, p: Tensor, row: Tensor, col: Tensor, pointer: 
     """
     _, heads, dim = p.shape
     flat = p.reshape(-1, heads * dim)
-    blocks = _blocks(row.shape[0], heads * dim)
-    places = torch.arange(blocks[0][1] if blocks else 0, device=p.device)
-    for start, end in blocks:
+    parts = blocks(row.shape[0], heads * dim)
+    places = torch.arange(parts[0][1] if parts else 0, device=p.device)
+    for start, end in parts:
         rows, cols = row[start:end], col[start:end]
         difference = flat.index_select(0, rows).sub_(flat.index_select(0, cols)).view(-1, heads, dim)
         if p.device.type != "cpu":
@@ -103,24 +109,16 @@ def _add_differences(out: Tensor, p: Tensor, row: Tensor, col: Tensor, pointer: 
         out[first:last] += _head_bags(difference, places[: end - start], local, factor[start:end])
 
 
-def _dots(left: Tensor, right: Tensor, rowptr: Tensor, row: Tensor, col: Tensor) -> Tensor:
-    """(E, H): ⟨left[row], right[col]⟩ a head."""
-    heads, dim = left.shape[1:]
-    out = left.new_empty(row.shape[0], heads)
-    pairs = left.shape[0] * right.shape[0]  # torch's sampled product takes no more entries than the matrix has places
-    if left.device.type == "cpu" and left.dtype == torch.float32 and row.shape[0] <= pairs:
-        for h in range(heads):
-            a, b = left[:, h].contiguous(), right[:, h].contiguous()
-            pattern = _csr(rowptr, col, out.new_zeros(row.shape[0]), (a.shape[0], b.shape[0]))
-            dots = torch.sparse.sampled_addmm(pattern, a, b.t(), beta=0.0).values()
-            if heads == 1:
-                return dots.unsqueeze(1)
-            out[:, h] = dots
-        return out
-    flat_left, flat_right = left.reshape(-1, heads * dim), right.reshape(-1, heads * dim)
-    for start, end in _blocks(row.shape[0], heads * dim):
-        product = flat_left.index_select(0, row[start:end]).mul_(flat_right.index_select(0, col[start:end]))
-        torch.sum(product.view(-1, heads, dim), -1, out=out[start:end])
+def dots(left: Tensor, right: Tensor, rowptr: Tensor, row: Tensor, col: Tensor) -> Tensor:
+    """(E,): ⟨left[row], right[col]⟩, of (rows, d) and (columns, d)."""
+    # torch's sampled product takes no more entries than the matrix has places
+    if left.device.type == "cpu" and left.dtype == torch.float32 and row.shape[0] <= left.shape[0] * right.shape[0]:
+        pattern = _csr(rowptr, col, left.new_zeros(row.shape[0]), (left.shape[0], right.shape[0]))
+        return torch.sparse.sampled_addmm(pattern, left, right.t(), beta=0.0).values()
+    ones, out = left.new_ones(left.shape[1]), left.new_empty(row.shape[0])
+    for start, end in blocks(row.shape[0], left.shape[1]):
+        product = left.index_select(0, row[start:end]).mul_(right.index_select(0, col[start:end]))
+        torch.mv(product, ones, out=out[start:end])
     return out
 
 
@@ -177,18 +175,23 @@ def _distance_block(x: Tensor, y: Tensor, ab: Tensor, k: Tensor, spherical: bool
     pull = 2 / (ab * root.clamp(min=tiny) * cosine)
     parts = [2 * root * ratio, root / cosine, pull]
     if needs_k:
-        # d = 2√q F(kq): ∂d/∂k = 2 q√q F'(kq), F' = (1/√(1-z) - F)/(2z), or its series where that cancels
-        # (masks multiply: torch.where costs ten times as much)
-        z = k * q
-        small = (z.abs() < _SERIES_RADIUS).to(z.dtype)
-        near = z * small
-        terms = _SERIES if z.dtype == torch.float64 else _SERIES[:7]
-        slope = torch.full_like(z, terms[-1])
-        for coefficient in reversed(terms[:-1]):
-            slope.mul_(near).add_(coefficient)
-        far = cosine.reciprocal().sub_(ratio).div_(z.add_(small).mul_(2)).mul_(1 - small)
-        parts.append(slope.mul_(small).add_(far).mul_(q).mul_(root).mul_(2))
+        parts.append(bend(k * q, q, root, ratio, cosine))
     return parts
+
+
+def bend(z: Tensor, q: Tensor, root: Tensor, ratio: Tensor, cosine: Tensor) -> Tensor:
+    """∂d/∂k of d = 2√q F(kq) at fixed q, that is 2 q√q F'(z) at z = kq; ``z`` is overwritten.
+
+    F' = (1/√(1-z) - F)/(2z), or its series where that cancels. (Masks multiply: torch.where costs ten times as much.)
+    """
+    small = (z.abs() < _SERIES_RADIUS).to(z.dtype)
+    near = z * small
+    terms = _SERIES if z.dtype == torch.float64 else _SERIES[:7]
+    slope = torch.full_like(z, terms[-1])
+    for coefficient in reversed(terms[:-1]):
+        slope.mul_(near).add_(coefficient)
+    far = cosine.reciprocal().sub_(ratio).div_(z.add_(small).mul_(2)).mul_(1 - small)
+    return slope.mul_(small).add_(far).mul_(q).mul_(root).mul_(2)
 
 
 @torch.library.custom_op("hgeo::edge_distance", mutates_args=())
@@ -211,7 +214,7 @@ def _distance(
     spherical = may_be_spherical(k)
     flatness = 1 + k * p.square().sum(-1)
     out = [p.new_empty(edges, heads) for _ in range(3)] + [p.new_empty(edges if needs_k else 0, heads)]
-    for start, end in _blocks(edges, heads * dim):
+    for start, end in blocks(edges, heads * dim):
         rows, cols = row[start:end], col[start:end]
         x = flat.index_select(0, rows).view(-1, heads, dim)
         y = flat.index_select(0, cols).view(-1, heads, dim)
@@ -251,12 +254,12 @@ def _distance_backward(
     if symmetric:
         # The edge back has the same points, hence the same derivatives: one pass serves both of its ends.
         both = backwards.add_(grad)
-        total = _row_sum(both * radial, rowptr)
+        total = row_sum(both * radial, rowptr)
         grad_p = torch.zeros_like(p)
         _add_differences(grad_p, p, row, col, rowptr, both.mul_(pull))
     else:
-        total = _row_sum(backwards * radial.index_select(0, edge_pos), colptr)
-        total[: rowptr.shape[0] - 1] += _row_sum(grad * radial, rowptr)
+        total = row_sum(backwards * radial.index_select(0, edge_pos), colptr)
+        total[: rowptr.shape[0] - 1] += row_sum(grad * radial, rowptr)
         grad_p = torch.zeros_like(p)
         _add_differences(grad_p, p, row, col, rowptr, grad * pull)
         source = torch.repeat_interleave(colptr.diff(), output_size=row.shape[0])
@@ -293,10 +296,8 @@ _distance_backward.register_autograd(no_second_derivative)
 
 @torch.library.custom_op("hgeo::edge_softmax", mutates_args=())
 def _softmax(scores: Tensor, rowptr: Tensor, row: Tensor) -> Tensor:
-    top = torch.segment_reduce(scores, "max", offsets=rowptr, axis=0, unsafe=True, initial=-torch.inf)
-    top = torch.where(torch.isfinite(top), top, 0.0)
-    mass = (scores - top.index_select(0, row)).exp_()
-    total = _row_sum(mass, rowptr)
+    mass = (scores - row_top(scores, rowptr).index_select(0, row)).exp_()
+    total = row_sum(mass, rowptr)
     return mass.div_(torch.where(total == 0, 1.0, total).index_select(0, row))
 
 
@@ -308,7 +309,7 @@ def _(scores: Tensor, rowptr: Tensor, row: Tensor) -> Tensor:
 @torch.library.custom_op("hgeo::edge_softmax_backward", mutates_args=())
 def _softmax_backward(grad: Tensor, weights: Tensor, rowptr: Tensor, row: Tensor) -> Tensor:
     flow = grad * weights
-    return flow.sub_(_row_sum(flow, rowptr).index_select(0, row).mul_(weights))
+    return flow.sub_(row_sum(flow, rowptr).index_select(0, row).mul_(weights))
 
 
 @_softmax_backward.register_fake
@@ -368,7 +369,8 @@ def _sum_backward(
     grad_values = _head_bags(grad, row_of_csc, colptr, transposed)
     if not needs_weights:
         return torch.zeros_like(weights), grad_values
-    grad_weights = _dots(grad, values, rowptr, row, col)
+    of_heads = [dots(grad[:, h].contiguous(), values[:, h].contiguous(), rowptr, row, col) for h in range(heads)]
+    grad_weights = torch.stack(of_heads, 1)
     return grad_weights.sum(1, keepdim=True) if weights.shape[1] != heads else grad_weights, grad_values
 
 

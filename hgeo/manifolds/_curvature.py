@@ -3,64 +3,81 @@
 from __future__ import annotations
 
 import math
+import numbers
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["bounded_below", "curvature_parameter"]
+__all__ = ["bounded_below", "check_stored", "curvature_parameter", "put_back"]
 
 
-class _BoundedBelow(torch.autograd.Function):
-    """max(p, minimum), whose gradient at or below the bound passes when a descent step would raise p.
+def put_back(stored: Tensor, minimum: float) -> None:
+    """Move a number that a step has carried beyond its bound back onto it.
 
-    A plain clamp is a trap: beyond the bound its gradient is 0 and the number never returns. Passing every gradient is
-    another: the number would run away behind the bound while the loss asks for less, and need as long to come back.
+    Through ``.data``, which leaves the version counter alone: what earlier reads have saved for their gradients stays
+    valid, for they have put the number back already.
     """
+    stored.data.clamp_(min=minimum)
 
-    generate_vmap_rule = True
 
-    @staticmethod
-    def forward(stored: Tensor, minimum: float) -> Tensor:
-        return stored.clamp(min=minimum)
+@torch.library.custom_op("hgeo::bounded_below", mutates_args=())
+def _bounded_below(stored: Tensor, minimum: float) -> Tensor:
+    """For compiled graphs: max(stored, minimum), a function of its arguments. That ``stored`` is put back on the way is
+    not told to the compiler: a declared mutation would count up its version, and two graphs that share a curvature
+    would refuse each other's gradients."""
+    put_back(stored, minimum)
+    return stored.clone()
 
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, float], output: Tensor) -> None:
-        stored, ctx.minimum = inputs
-        ctx.save_for_backward(stored)
 
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (stored,) = ctx.saved_tensors
-        passes = (stored > ctx.minimum) | (grad < 0)
-        return torch.where(passes, grad, torch.zeros_like(grad)), None
+@_bounded_below.register_fake
+def _(stored: Tensor, minimum: float) -> Tensor:
+    return torch.empty_like(stored)
+
+
+def _whole_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+    return grad, None
+
+
+_bounded_below.register_autograd(_whole_gradient)
 
 
 def bounded_below(stored: Tensor, minimum: float = 0.0) -> Tensor:
-    """max(stored, minimum) with a gradient that can always lead back inside.
+    """max(stored, minimum), whose gradient is that of ``stored`` itself, at the bound as elsewhere.
+
+    A clamp is a trap: beyond the bound its gradient is 0 and the number never returns. To let only those gradients
+    through that lead inside is another: a loss may read the number many times, and what counts is the sum. So every
+    read passes all of its gradient, and a parameter that a step has carried beyond the bound is put back onto it by the
+    next read that takes part in a gradient, so that nothing piles up behind it.
 
     >>> p = torch.zeros((), requires_grad=True)
-    >>> (-bounded_below(p)).backward(); p.grad
-    tensor(-1.)
+    >>> (3 * bounded_below(p) - 5 * bounded_below(p)).backward(); p.grad
+    tensor(-2.)
     """
     if not (stored.requires_grad and torch.is_grad_enabled()):
-        return stored.clamp(min=minimum)  # the custom function costs as much as a small layer: only where it matters
-    return _BoundedBelow.apply(stored, minimum)
+        return stored.clamp(min=minimum)
+    if not stored.is_leaf or torch._C._are_functorch_transforms_active():  # a number that is not ours to move
+        return torch.where(stored < minimum, minimum + (stored - stored.detach()), stored)
+    if torch.compiler.is_compiling():
+        return _bounded_below(stored, minimum)
+    put_back(stored, minimum)
+    return stored.clone()
 
 
-def curvature_parameter(
-    value: float | Tensor, learnable: bool, *, name: str, minimum: float | None, hint: str
-) -> nn.Parameter:
+def curvature_parameter(value: Any, learnable: bool, *, name: str, minimum: float | None, hint: str) -> nn.Parameter:
     """A scalar parameter that holds ``value`` itself, refused unless it is a finite number that is not below the bound.
 
     A number takes torch's default dtype, a tensor keeps its own.
     """
     if isinstance(value, Tensor):
+        if value.dtype == torch.bool or value.dtype.is_complex:
+            raise TypeError(f"{name} must be a real number, got a {value.dtype} tensor")
         tensor = value.detach().clone()
         if not tensor.dtype.is_floating_point:
             tensor = tensor.to(torch.get_default_dtype())
     else:
-        if isinstance(value, bool) or not isinstance(value, int | float):
+        # numbers.Real knows numpy's scalars, too, and not strings; that True is a number is Python's history
+        if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError(f"{name} must be a number or a scalar tensor, got {type(value).__name__}: {value!r}")
         tensor = torch.tensor(float(value), dtype=torch.get_default_dtype())
     if tensor.numel() != 1:
@@ -70,4 +87,25 @@ def curvature_parameter(
     if not math.isfinite(number) or (minimum is not None and number < minimum):
         bound = "" if minimum is None else f" ≥ {minimum:g}"
         raise ValueError(f"{name} must be a finite number{bound}, got {number}; {hint}")
+    if not bool(torch.isfinite(tensor)):
+        raise ValueError(
+            f"{name} = {number:g} is infinite in {tensor.dtype}; give a float64 tensor, or a smaller number"
+        )
     return nn.Parameter(tensor, requires_grad=learnable)
+
+
+def check_stored(
+    state_dict: dict[str, Any], key: str, parameter: Tensor | None, minimum: float | None, errors: list[str]
+) -> None:
+    """Add to ``errors`` what is wrong with the curvature that is about to be loaded into ``parameter``."""
+    value = state_dict.get(key)
+    if not isinstance(value, Tensor) or parameter is None or value.device.type == "meta" or value.numel() != 1:
+        return  # what is missing or has another shape is reported by torch
+    lowest = -math.inf if minimum is None else float(torch.tensor(minimum, dtype=parameter.dtype))
+    number = float(value.detach().to(parameter.dtype)) if not value.dtype.is_complex else math.nan
+    if not (math.isfinite(number) and number >= lowest):
+        bound = "" if minimum is None else f" ≥ {minimum:g}"
+        errors.append(
+            f"the curvature {key!r} must be a finite number{bound}, got {value.item()}; nothing was loaded into it"
+        )
+        state_dict[key] = parameter.detach()

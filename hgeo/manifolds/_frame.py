@@ -21,7 +21,7 @@ import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._lorentz import lorentz_curvature
 from hgeo.manifolds._stereographic import Stereographic
-from hgeo.math._contract import floating
+from hgeo.math._contract import floating, geometry
 
 __all__ = [
     "Frame",
@@ -39,8 +39,9 @@ __all__ = [
 class Frame:
     """How one class of manifolds is seen from its origin. Override what the manifold knows better.
 
-    This base class is the general one: an orthonormal basis B of the tangent space at ``manifold.origin``, found once,
-    and exp0(v) = expmap(origin, v Bᵀ), log0(x) = coordinates of logmap(origin, x).
+    This base class is the general one: an orthonormal basis B of the tangent space at ``manifold.origin``, and
+    exp0(v) = expmap(origin, v Bᵀ), log0(x) = coordinates of logmap(origin, x). A manifold with parameters or buffers
+    gets its basis anew each time, with gradients to them; of any other it is kept.
     """
 
     def exp0(self, manifold: Any, v: Tensor) -> Tensor:
@@ -58,7 +59,7 @@ class Frame:
 
     def ambient_dim(self, manifold: Any, d: int) -> int:
         for size in (d, d + 1):
-            if len(self._basis(manifold, size)[1]) == d:
+            if self.intrinsic_dim(manifold, size) == d:
                 return size
         raise TypeError(
             f"{manifold} has no origin frame of dimension {d}: points of {d} or {d + 1} numbers have tangent spaces of "
@@ -66,7 +67,8 @@ class Frame:
         )
 
     def intrinsic_dim(self, manifold: Any, n: int) -> int:
-        return len(self._basis(manifold, n)[1])
+        axes = manifold.__dict__.get("_hgeo_axes", {}).get(n)
+        return len(self._basis(manifold, n)[1] if axes is None else axes)
 
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         return self._call(manifold, "dist", x, y)
@@ -89,27 +91,44 @@ class Frame:
 
     def _basis(self, manifold: Any, n: int) -> tuple[Tensor, Tensor]:
         """The origin (n,) and an orthonormal basis (d, n) of the tangent space there, in float64."""
-        cache = manifold.__dict__.setdefault("_hgeo_frames", {})
-        if n not in cache:
-            if getattr(manifold, "ndim", 1) > 1:
-                raise TypeError(
-                    f"{manifold} has points of {manifold.ndim} dimensions; hgeo's layers work on vectors: register a "
-                    f"frame that flattens them: hgeo.register_frame({type(manifold).__name__}, YourFrame())"
-                )
-            # Run outside of any tracing or gradient: the frame is a choice made once, not a function of data.
-            with torch.no_grad():
-                origin = self._origin(manifold, n)
-                rows: list[Tensor] = []
-                for axis in torch.eye(n, dtype=origin.dtype):
-                    u = self._call(manifold, "proju", origin, axis)
-                    for _ in range(2):  # twice is enough for Gram–Schmidt
-                        for row in rows:
-                            u = u - self._call(manifold, "inner", origin, u, row) * row
-                    length = self._call(manifold, "inner", origin, u, u).clamp(min=0).sqrt()
-                    if float(length) > 1e-6:
-                        rows.append(u / length)
-                cache[n] = origin, torch.stack(rows) if rows else origin.new_zeros((0, n))
-        return cache[n]
+        if getattr(manifold, "ndim", 1) > 1:
+            raise TypeError(
+                f"{manifold} has points of {manifold.ndim} dimensions; hgeo's layers work on vectors: register a "
+                f"frame that flattens them: hgeo.register_frame({type(manifold).__name__}, YourFrame())"
+            )
+        if not any(True for _ in (*manifold.parameters(), *manifold.buffers())):
+            # Nothing trains here. What is left to change are plain attributes.
+            plain = [(k, v) for k, v in vars(manifold).items() if isinstance(v, int | float | str | tuple)]
+            key = (n, repr(sorted(plain)))
+            cache = manifold.__dict__.setdefault("_hgeo_frames", {})
+            if key not in cache:
+                with torch.no_grad():
+                    origin, _, rows = self._orthonormal(manifold, n, None)
+                cache[key] = origin, rows
+            return cache[key]
+        axes = manifold.__dict__.setdefault("_hgeo_axes", {})
+        # Which axes make a basis is a question of values: traced code takes the answer that was found last.
+        traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+        origin, axes[n], rows = self._orthonormal(manifold, n, axes.get(n) if traced else None)
+        return origin, rows
+
+    def _orthonormal(self, manifold: Any, n: int, axes: list[int] | None) -> tuple[Tensor, list[int], Tensor]:
+        """The origin, the axes whose tangent parts make a basis (``axes`` if they are known), and the basis that Gram
+        and Schmidt make of them."""
+        origin = self._origin(manifold, n)
+        eye = torch.eye(n, dtype=origin.dtype, device=origin.device)
+        kept: list[int] = []
+        rows: list[Tensor] = []
+        for axis in range(n) if axes is None else axes:
+            u = self._call(manifold, "proju", origin, eye[axis])
+            for _ in range(2):  # twice is enough
+                for row in rows:
+                    u = u - self._call(manifold, "inner", origin, u, row) * row
+            squared = self._call(manifold, "inner", origin, u, u)
+            if axes is not None or float(squared.detach()) > 1e-12:
+                kept.append(axis)
+                rows.append(u * torch.rsqrt(squared))
+        return origin, kept, torch.stack(rows) if rows else origin.new_zeros((0, n))
 
     @classmethod
     def _origin(cls, manifold: Any, n: int) -> Tensor:
@@ -117,7 +136,11 @@ class Frame:
         if method is None:
             return cls._call(manifold, "origin")
         try:
-            return method(n, dtype=torch.float64).detach().as_subclass(Tensor).cpu()
+            origin = method(n, dtype=torch.float64)
+            if type(origin) is not Tensor:
+                origin = origin.as_subclass(Tensor)
+            home = next(iter((*manifold.parameters(), *manifold.buffers())), None)
+            return origin.to("cpu" if home is None else home.device)
         except NotImplementedError:
             return cls._call(manifold, "origin", torch.empty(0))
 
@@ -177,16 +200,21 @@ class _OneMoreNumber(Frame):
         return n - 1
 
 
+@geometry
+def _stopped(v: Tensor, *, c: hm.Curvature, margin: float = 0.0) -> Tensor:
+    """Tangent vectors at the radius at which the ball's points are stopped: beyond it a dtype cannot tell points apart,
+    and soon sinh is infinite."""
+    limit = 2 * math.atanh(1 - margin)
+    squared = c * (v * v).sum(-1, keepdim=True)
+    outside = squared > limit * limit
+    factor = limit * torch.rsqrt(torch.where(outside, squared, 1.0))
+    return torch.where(outside, v * factor, v)
+
+
 class _LorentzFrame(_OneMoreNumber):
     def exp0(self, manifold: Any, v: Tensor) -> Tensor:
-        c = lorentz_curvature(manifold).to(v.dtype)
-        # The radius at which the ball's points are stopped: beyond it a dtype cannot tell points apart, and soon sinh
-        # is infinite.
-        limit = 2 * math.atanh(1 - hm.boundary_margin(v.dtype))
-        squared = c * (v * v).sum(-1, keepdim=True)
-        outside = squared > limit * limit
-        factor = limit * torch.rsqrt(torch.where(outside, squared, 1.0))
-        return hm.lorentz_expmap0(torch.where(outside, v * factor, v), c=c)
+        c = lorentz_curvature(manifold)
+        return hm.lorentz_expmap0(_stopped(v, c=c), c=c)
 
     def log0(self, manifold: Any, x: Tensor) -> Tensor:
         return hm.lorentz_logmap0(x, c=lorentz_curvature(manifold))

@@ -9,10 +9,12 @@ from torch import Tensor
 
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
+from hgeo.manifolds._curvature import curvature_parameter
 from hgeo.manifolds._frame import Frame, register_frame
-from hgeo.manifolds._lorentz import Lorentz
+from hgeo.manifolds._lorentz import SMALLEST_C, Lorentz
 from hgeo.math._contract import of_vectors
 from hgeo.math._models import space_part, time_part
+from hgeo.math._scalars import careful_flatness
 
 __all__ = ["Klein"]
 
@@ -42,6 +44,8 @@ class Klein(geoopt.manifolds.base.Manifold):
 
     def __init__(self, c: float | Tensor = 1.0, learnable: bool = False) -> None:
         super().__init__()
+        hint = "Klein's ball needs curvature; for c = 0 use hgeo.PoincareBall"
+        curvature_parameter(c, learnable, name="c", minimum=SMALLEST_C, hint=hint)
         # Its hyperboloid holds the curvature and lends its operations.
         self.hyperboloid = Lorentz(c, learnable)
 
@@ -61,14 +65,15 @@ class Klein(geoopt.manifolds.base.Manifold):
     # --- to the hyperboloid and back ---
 
     def _gamma(self, x: Tensor) -> Tensor:
-        return torch.rsqrt(1 - self.c.to(x.dtype) * _dot(x, x))
+        # With a floor, as everywhere: rounding makes 0 of what a point some ulps inside the boundary has.
+        return torch.rsqrt((1 - self.c.to(x.dtype) * _dot(x, x)).clamp(min=torch.finfo(x.dtype).eps / 2))
 
     def _up(self, x: Tensor) -> Tensor:
         gamma = self._gamma(x)
         return torch.cat([gamma * torch.rsqrt(self.c.to(x.dtype)), gamma * x], dim=-1)
 
     def _down(self, y: Tensor) -> Tensor:
-        return self.projx(space_part(y) / (torch.sqrt(self.c.to(y.dtype)) * time_part(y)))
+        return space_part(y) / (torch.sqrt(self.c.to(y.dtype)) * time_part(y))
 
     def _push(self, x: Tensor, u: Tensor) -> Tensor:
         """The tangent vector at the lifted point."""
@@ -83,7 +88,7 @@ class Klein(geoopt.manifolds.base.Manifold):
     # --- geoopt's interface ---
 
     def _check_point_on_manifold(self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> tuple[bool, str | None]:
-        if bool((self.c.to(x.dtype) * _dot(x, x) < 1).all()):
+        if bool((careful_flatness(x.double(), -self.c.to(x.dtype).double(), dim=-1) > 0).all()):
             return True, None
         return False, "a point has √c|x| ≥ 1 or is not a number; manifold.projx brings it inside"
 
@@ -114,8 +119,11 @@ class Klein(geoopt.manifolds.base.Manifold):
         c = self.c
         return hm.dist(hm.klein_to_ball(x, c=c), hm.klein_to_ball(y, c=c), k=-c, keepdim=keepdim)
 
-    @of_vectors
     def expmap(self, x: Tensor, u: Tensor) -> Tensor:
+        return self.projx(self._expmap(x, u))
+
+    @of_vectors
+    def _expmap(self, x: Tensor, u: Tensor) -> Tensor:
         return self._down(self.hyperboloid.expmap(self._up(x), self._push(x, u)))
 
     retr = expmap

@@ -10,14 +10,14 @@ from torch import Tensor
 
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
-from hgeo.manifolds._curvature import bounded_below, curvature_parameter
+from hgeo.manifolds._curvature import bounded_below, check_stored, curvature_parameter, put_back
 from hgeo.math._contract import of_vectors
 from hgeo.math._models import space_part, time_part
 
-__all__ = ["Lorentz", "lorentz_curvature"]
+__all__ = ["SMALLEST_C", "Lorentz", "lorentz_curvature"]
 
 # The hyperboloid of curvature 0 is a plane at infinity: a learnable c stops here.
-_SMALLEST_C = 1e-6
+SMALLEST_C = 1e-6
 
 
 class Lorentz(geoopt.Lorentz):
@@ -46,12 +46,12 @@ class Lorentz(geoopt.Lorentz):
     def __init__(self, c: float | Tensor = 1.0, learnable: bool = False) -> None:
         super(geoopt.Lorentz, self).__init__()
         hint = "the hyperboloid needs curvature; for c = 0 use hgeo.PoincareBall"
-        self.stored_c = curvature_parameter(c, learnable, name="c", minimum=_SMALLEST_C, hint=hint)
+        self.stored_c = curvature_parameter(c, learnable, name="c", minimum=SMALLEST_C, hint=hint)
 
     @property
     def c(self) -> Tensor:
         """Minus the curvature."""
-        return bounded_below(self.stored_c, _SMALLEST_C)
+        return bounded_below(self.stored_c, SMALLEST_C)
 
     @property
     def k(self) -> Tensor:
@@ -66,16 +66,30 @@ class Lorentz(geoopt.Lorentz):
     @property
     def curvature_bound(self) -> tuple[Tensor, float]:
         """The stored curvature, and the least value it may have: an optimiser brings it back there after a step."""
-        return self.stored_c, _SMALLEST_C
+        return self.stored_c, SMALLEST_C
 
     def extra_repr(self) -> str:
         return f"c={float(self.c.detach()):g}" + (", learnable" if self.learnable else "")
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        metadata: Any,
+        strict: bool,
+        missing: Any,
+        unexpected: Any,
+        errors: list[str],
+    ) -> None:
         legacy = state_dict.pop(prefix + "k", None)
         if legacy is not None:
             state_dict[prefix + "stored_c"] = 1 / legacy
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        check_stored(state_dict, prefix + "stored_c", self.stored_c, SMALLEST_C, errors)
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        put_back(*self.curvature_bound)
+        super()._save_to_state_dict(destination, prefix, keep_vars)
 
     def _curvature(self, x: Tensor) -> Tensor:
         return self.c.to(x.dtype)
@@ -104,14 +118,14 @@ class Lorentz(geoopt.Lorentz):
         return False, "a vector is not Minkowski-orthogonal to its point; manifold.proju makes it so"
 
     @of_vectors
-    def projx(self, x: Tensor, *, dim: int = -1) -> Tensor:
+    def projx(self, x: Tensor, *, dim: int = -1, margin: float | None = None) -> Tensor:
         """The point with the same spatial part, within the radius that the dtype can tell apart."""
-        return self._point(self._within(x, space_part(x)))
+        return self._point(self._within(x, space_part(x), margin))
 
-    def _within(self, x: Tensor, spatial: Tensor) -> Tensor:
+    def _within(self, x: Tensor, spatial: Tensor, margin: float | None) -> Tensor:
         # The radius that the ball's margin allows: √c|X'| = 2ρ/(1-ρ²) at ρ = √c|x|. Divided first: far beyond it the
         # square would be infinite.
-        rho = 1 - hm.boundary_margin(x.dtype)
+        rho = 1 - (hm.boundary_margin(x.dtype) if margin is None else margin)
         scaled = spatial * (torch.sqrt(self._curvature(x)) * ((1 - rho) * (1 + rho) / (2 * rho)))
         squared = (scaled * scaled).sum(-1, keepdim=True)
         outside = squared > 1
@@ -167,11 +181,20 @@ class Lorentz(geoopt.Lorentz):
         return hm.safe_sqrt((tangent * tangent).sum(-1, keepdim=keepdim))
 
     @of_vectors
-    def expmap(self, x: Tensor, u: Tensor, *, norm_tan: bool = True, project: bool = True, dim: int = -1) -> Tensor:
+    def expmap(
+        self,
+        x: Tensor,
+        u: Tensor,
+        *,
+        norm_tan: bool = True,
+        project: bool = True,
+        dim: int = -1,
+        margin: float | None = None,
+    ) -> Tensor:
         c = self._curvature(x)
         a = self._carried0(x, self.proju(x, u) if norm_tan else u)
         # No two points are further apart than this, and soon sinh is infinite.
-        limit = 4 * math.atanh(1 - hm.boundary_margin(a.dtype))
+        limit = 4 * math.atanh(1 - (hm.boundary_margin(a.dtype) if margin is None else margin))
         squared = c * (a * a).sum(-1, keepdim=True)
         beyond = squared > limit * limit
         a = torch.where(beyond, a * (limit * torch.rsqrt(torch.where(beyond, squared, 1.0))), a)
@@ -184,7 +207,7 @@ class Lorentz(geoopt.Lorentz):
         y = torch.where(
             squared < 1, at + (moved + c * along * at), height * (s + c * (s * s).sum(-1, keepdim=True) * at / 2)
         )
-        return self._point(self._within(x, y) if project else y)
+        return self._point(self._within(x, y, margin) if project else y)
 
     def retr(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
         return self.expmap(x, u, norm_tan=False)

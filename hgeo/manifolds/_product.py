@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import Any
 
 from torch import Tensor
@@ -32,12 +33,14 @@ class Product(geoopt.ProductManifold):
         if not factors:
             raise ValueError("a product needs at least one factor: Product((manifold, dimension), ...)")
         for factor in factors:
-            if not (isinstance(factor, tuple) and len(factor) == 2 and isinstance(factor[1], int)):
+            pair = isinstance(factor, tuple) and len(factor) == 2
+            if not pair or isinstance(factor[1], bool) or not isinstance(factor[1], numbers.Integral):
                 raise TypeError(f"a factor of a product is a pair (manifold, intrinsic dimension), got {factor!r}")
             if factor[1] < 1:
                 raise ValueError(f"a factor's dimension must be at least 1, got {factor[1]} for {factor[0]}")
-        super().__init__(*[(manifold, ambient_dim(manifold, d)) for manifold, d in factors])
-        self.dims: tuple[int, ...] = tuple(d for _, d in factors)
+        dims = tuple(int(d) for _, d in factors)
+        super().__init__(*[(m, ambient_dim(m, d)) for (m, _), d in zip(factors, dims, strict=True)])
+        self.dims: tuple[int, ...] = dims
 
     @property
     def dim(self) -> int:

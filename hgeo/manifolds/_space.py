@@ -52,7 +52,7 @@ def _factor(text: str, start: int, end: int) -> Space:
         _refuse(text, position + 1, "expected a dimension, a whole number of at least 1")
     dim, position = int(number.group(1)), number.end()
     key, value, make = _KINDS[name]
-    learnable, given = False, False
+    learnable, given, number_at = False, False, position
     while position < end:
         if text[position] != ",":
             _refuse(text, position, "expected ',', ' x ' or the end")
@@ -67,7 +67,7 @@ def _factor(text: str, start: int, end: int) -> Space:
             if given:
                 _refuse(text, at, f"{key!r} is given twice")
             try:
-                value, given = float(setting), True
+                value, given, number_at = float(setting), True, option.start(2)
             except ValueError:
                 _refuse(text, option.start(2), f"expected a number or 'learn' for {key!r}, got {setting!r}")
         else:
@@ -78,7 +78,7 @@ def _factor(text: str, start: int, end: int) -> Space:
     try:
         return Space(make(value, learnable), dim)
     except ValueError as error:
-        _refuse(text, start + part.find("=") + 1, str(error))
+        _refuse(text, number_at, str(error))
 
 
 def space(text: str) -> Space:

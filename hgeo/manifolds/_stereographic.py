@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
-from hgeo.manifolds._curvature import bounded_below, curvature_parameter
+from hgeo.manifolds._curvature import bounded_below, check_stored, curvature_parameter, put_back
+from hgeo.math._scalars import careful_flatness
 
 __all__ = ["PoincareBall", "SphereProjection", "Stereographic", "stereographic_curvature"]
 
@@ -50,12 +51,28 @@ class Stereographic(geoopt.Stereographic):
     def extra_repr(self) -> str:
         return f"k={float(self.k.detach()):g}" + (", learnable" if self.learnable else "")
 
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        metadata: Any,
+        strict: bool,
+        missing: Any,
+        unexpected: Any,
+        errors: list[str],
+    ) -> None:
+        for name, parameter in self._parameters.items():
+            check_stored(
+                state_dict, prefix + name, parameter, getattr(self, "curvature_bound", (None, None))[1], errors
+            )
+        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+
     # --- points and vectors ---
 
     def _check_point_on_manifold(
         self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5, dim: int = -1
     ) -> tuple[bool, str | None]:
-        inside = 1 + self.k.to(x.dtype) * (x * x).sum(dim) > 0
+        inside = careful_flatness(x.double(), self.k.to(x.dtype).double(), dim) > 0
         if bool(inside.all()):
             return True, None
         return False, "a point has √c|x| ≥ 1 or is not a number; hgeo.validate(manifold, x) says which row"
@@ -270,12 +287,16 @@ class _OneSided(Stereographic):
             state_dict[prefix + self._stored] = nn.functional.softplus(legacy)
         super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
 
+    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+        put_back(*self.curvature_bound)
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+
 
 class PoincareBall(_OneSided, geoopt.PoincareBall):
     r"""The Poincaré ball {x : c|x|² < 1} of curvature -c, c ≥ 0, with metric λ² |dx|², λ = 2/(1 - c|x|²).
 
     A :class:`geoopt.PoincareBall`. c = 0 is legal, exactly Euclidean (distance 2|x-y|), and trainable: the stored
-    number is c itself, and at 0 the gradient passes when it asks for more curvature.
+    number is c itself, its gradient is the true one at 0 as elsewhere, and a step beyond 0 ends there.
 
     Args:
         c: minus the curvature, a finite number ≥ 0.

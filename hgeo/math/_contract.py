@@ -44,13 +44,16 @@ def of_vectors(method: F) -> F:
     """Give a manifold's method whose tensors are all points or vectors of one size the common contract.
 
     Integer tensors, other devices and other sizes are refused; float16 and bfloat16 are computed in float32 and rounded
-    once at the end.
+    once at the end. A method with an argument ``margin`` is told that of the dtype that was given.
     """
     names = list(inspect.signature(method).parameters)[1:]
+    near_the_edge = "margin" in names  # such a method gets the margin of the points as they came
 
     @functools.wraps(method)
     def checked(manifold: Any, *args: Any, **kwargs: Any) -> Tensor:
         title = f"{type(manifold).__name__}.{method.__name__}"
+        if args:
+            floating(title, names[0], args[0])
         given = {name: value for name, value in zip(names, args, strict=False) if isinstance(value, Tensor)}
         for name, value in given.items():
             floating(title, name, value)
@@ -61,6 +64,8 @@ def of_vectors(method: F) -> F:
                 )
         same_dimension(title, -1, **given)
         dtype = functools.reduce(torch.promote_types, [value.dtype for value in given.values()])
+        if near_the_edge:
+            kwargs.setdefault("margin", boundary_margin(dtype))
         if dtype not in _HALF:
             return method(manifold, *args, **kwargs)
         return method(manifold, *[_raised(value) for value in args], **kwargs).to(dtype)
@@ -68,8 +73,13 @@ def of_vectors(method: F) -> F:
     return cast(F, checked)
 
 
-def floating(function: str, name: str, value: Tensor) -> None:
-    """Refuse a tensor of integers."""
+def floating(function: str, name: str, value: Any) -> None:
+    """Refuse a tensor of integers, and what is no tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"{function}: {name!r}: expected a torch tensor, got {type(value).__name__}; convert it, for example with "
+            "torch.as_tensor(...).float()"
+        )
     if not value.dtype.is_floating_point:
         raise TypeError(
             f"{function}: {name!r} is a {value.dtype} tensor; points and vectors are floating-point: convert it, for "
@@ -81,9 +91,11 @@ def geometry(function: F) -> F:
     """Give a pure function of points and ``k`` the common contract.
 
     Integer tensors, tensors on different devices and a curvature that is not a finite number are refused. float16 and
-    bfloat16 points are computed in float32 and rounded once at the end. A curvature computes in the points' dtype.
+    bfloat16 points are computed in float32 and rounded once at the end. A curvature computes in the points' dtype. A
+    function with an argument ``margin`` is told that of the points' own dtype.
     """
     signature = inspect.signature(function)
+    near_the_edge = "margin" in signature.parameters
     curvature_name = "k" if "k" in signature.parameters else "c"
 
     index_at = list(signature.parameters).index("index") if "index" in signature.parameters else None
@@ -117,6 +129,8 @@ def geometry(function: F) -> F:
                     f"on {device}; move them to one device"
                 )
             dtype = torch.promote_types(dtype, value.dtype)
+        if near_the_edge:
+            kwargs.setdefault("margin", boundary_margin(dtype))
         half = dtype in _HALF
         inner = torch.float32 if half else dtype
         if isinstance(curvature, Tensor):

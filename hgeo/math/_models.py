@@ -42,6 +42,11 @@ def _squared(x: Tensor) -> Tensor:
     return (x * x).sum(-1, keepdim=True)
 
 
+def _flatness(x: Tensor, c: Curvature) -> Tensor:
+    """1 - c|x|² with a floor of eps/2: rounding makes 0 of that of a point some ulps inside the boundary."""
+    return (1 - c * _squared(x)).clamp(min=torch.finfo(x.dtype).eps / 2)
+
+
 def _root(value: Curvature) -> Curvature:
     return torch.sqrt(value) if isinstance(value, Tensor) else value**0.5
 
@@ -54,7 +59,7 @@ def ball_to_lorentz(x: Tensor, *, c: Curvature) -> Tensor:
     tensor([1., 0., 0.])
     """
     squared = _squared(x)
-    lam = 2 / (1 - c * squared)
+    lam = 2 / _flatness(x, c)
     time = (1 + c * squared) * lam / (2 * _root(c))
     return torch.cat([time, lam * x], dim=-1)
 
@@ -74,7 +79,7 @@ def ball_to_klein(x: Tensor, *, c: Curvature) -> Tensor:
 @geometry
 def klein_to_ball(x: Tensor, *, c: Curvature) -> Tensor:
     """Klein ball -> Poincaré ball: x/(1 + √(1 - c|x|²))."""
-    return x / (1 + torch.sqrt(1 - c * _squared(x)))
+    return x / (1 + torch.sqrt(_flatness(x, c)))
 
 
 @geometry

@@ -21,7 +21,16 @@ import torch
 from torch import Tensor
 
 from hgeo.math._contract import Curvature, boundary_margin, geometry, same_dimension
-from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, safe_sqrt, sin_ratio, tan_ratio
+from hgeo.math._scalars import (
+    arsin_ratio,
+    artan_ratio,
+    careful_dot,
+    careful_flatness,
+    cos_ratio,
+    safe_sqrt,
+    sin_ratio,
+    tan_ratio,
+)
 
 __all__ = [
     "antipode",
@@ -73,7 +82,14 @@ def _reduced(value: Tensor, dim: int, keepdim: bool) -> Tensor:
 
 def _flatness(x: Tensor, k: Curvature, dim: int) -> Tensor:
     """1 + k|x|², that is 2/λ."""
-    return 1 + k * _dot(x, x, dim)
+    return _at_least(1 + k * _dot(x, x, dim), k)
+
+
+def _at_least(flatness: Tensor, k: Curvature) -> Tensor:
+    """1 + k|x|² with a floor of eps/2: rounding makes 0 or less of that of a point some ulps inside the boundary."""
+    if not isinstance(k, Tensor) and k >= 0:
+        return flatness
+    return flatness.clamp(min=torch.finfo(flatness.dtype).eps / 2)
 
 
 # --- curved trigonometry of a radius ----------------------------------------------------------------------------------
@@ -147,12 +163,13 @@ def egrad2rgrad(x: Tensor, grad: Tensor, *, k: Curvature, dim: int = -1) -> Tens
 
 
 @geometry
-def project(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+def project(x: Tensor, *, k: Curvature, dim: int = -1, margin: float | None = None) -> Tensor:
     """Bring points that left the ball, or came nearer to its boundary than the margin, back inside. Identity for k ≥ 0.
 
-    Points beyond √c|x| = 1 - 4·eps are put at 1 - 6·eps, so that projecting twice changes nothing.
+    Points beyond √c|x| = 1 - 4·eps are put at 1 - 6·eps, so that projecting twice changes nothing. ``margin`` is 4·eps
+    of the points' dtype unless it is given.
     """
-    margin = boundary_margin(x.dtype)
+    margin = boundary_margin(x.dtype) if margin is None else margin
     squared = -k * _dot(x, x, dim)
     outside = squared > (1 - margin) ** 2
     factor = (1 - 1.5 * margin) * torch.rsqrt(torch.where(outside, squared, 1.0))
@@ -172,11 +189,19 @@ def _far_apart(xx: Tensor, yy: Tensor, ss: Tensor) -> Tensor:
     return 4 * ss > torch.maximum(xx, yy)
 
 
-def _add_parts(x: Tensor, y: Tensor, k: Curvature, dim: int) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Numerator and denominator of x ⊕ y, |x + y|², 1 + k|x|² and 1 + k|y|²."""
+def _add_parts(
+    x: Tensor, y: Tensor, k: Curvature, dim: int, linked: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Numerator and denominator of x ⊕ y, |x + y|², 1 + k|x|² and 1 + k|y|².
+
+    Near the boundary the last two are rounded in their last bits, each in its own way. Where their quotient is wanted,
+    and its derivative by k, ``linked`` takes the second from the first when y ≈ -x: 1 + k|x|² + k⟨y - x, y + x⟩.
+    """
     s = x + y
     xx, yy, ss = _dot(x, x, dim), _dot(y, y, dim), _dot(s, s, dim)
-    a, b = 1 + k * xx, 1 + k * yy
+    a, b = _at_least(1 + k * xx, k), _at_least(1 + k * yy, k)
+    if linked:
+        b = torch.where(_far_apart(xx, yy, ss), b, _at_least(a + k * _dot(s, y - x, dim), k))
     numerator = a * s - k * ss * x
     if not _hyperbolic(k):
         # Far out on a sphere it is a s that cancels, and the printed form that does not.
@@ -235,7 +260,10 @@ def mobius_coadd(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor
     s = x + y
     a, b = _flatness(x, k, dim), _flatness(y, k, dim)
     # b x + a y = a s + (b - a) x, and b - a = k⟨s, y - x⟩ loses nothing when y ≈ -x.
-    numerator = a * s + k * _dot(s, y - x, dim) * x
+    excess = k * _dot(s, y - x, dim)
+    numerator = a * s + excess * x
+    # Near the boundary a and b are rounded each in its own way; only their quotient has a small derivative by k.
+    b = torch.where((b < 2 * a) & (a < 2 * b), a + excess, b)
     if _hyperbolic(k):
         return numerator / (a + b - a * b)
     xx, yy = _dot(x, x, dim), _dot(y, y, dim)
@@ -262,7 +290,7 @@ def gyration(a: Tensor, b: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) ->
     same_dimension("gyration", dim, a=a, b=b, u=u)
     s = a + b
     aa, bb, ss = _dot(a, a, dim), _dot(b, b, dim), _dot(s, s, dim)
-    flat_a, flat_b = 1 + k * aa, 1 + k * bb
+    flat_a, flat_b = _at_least(1 + k * aa, k), _at_least(1 + k * bb, k)
     # p of a ball is a sum of positive terms in this form; a∧b = a∧(a+b), and the shorter partner cancels less.
     p = (flat_a + flat_b - k * ss) / 2
     if not _hyperbolic(k):
@@ -363,7 +391,7 @@ def _half_distance_ratio(q: Tensor, complement: Tensor, k: Curvature) -> Tensor:
 def logmap(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
     """Logarithm at x: (2/λ_x) artan_k(|w|) w/|w| with w = -x ⊕ y. At the antipode of x it is not defined."""
     same_dimension("logmap", dim, x=x, y=y)
-    numerator, denominator, ss, a, b = _add_parts(-x, y, k, dim)
+    numerator, denominator, ss, a, b = _add_parts(-x, y, k, dim, linked=True)
     ab = a * b
     ratio = _half_distance_ratio(ss / ab, denominator / ab, k)
     # artan_k(|w|)/|w| = ratio · √q/|w| and |w|² = |x-y|²/denominator.
@@ -372,9 +400,35 @@ def logmap(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
 
 @geometry
 def geodesic(t: Tensor, x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
-    """The point at time t on the geodesic from x (t = 0) to y (t = 1): x ⊕ (t ⊗ (-x ⊕ y))."""
+    r"""The point at time t on the geodesic from x (t = 0) to y (t = 1): x ⊕ (t ⊗ (-x ⊕ y)).
+
+    Between the ends it is a sum on the hyperboloid or sphere that nothing cancels in, with d the distance:
+
+    .. math:: \gamma(t) = \frac{\alpha\lambda_x x + \beta\lambda_y y}{\alpha(\lambda_x-1) + \beta(\lambda_y-1) + 1},
+              \quad \alpha = \frac{\sin_k((1-t)d)}{\sin_k d},\ \beta = \frac{\sin_k(t d)}{\sin_k d}
+
+    Before and beyond them it is the exponential map from the nearer end.
+    """
     same_dimension("geodesic", dim, x=x, y=y)
-    return expmap(x, t * logmap(x, y, k=k, dim=dim), k=k, dim=dim)
+    between = (t >= 0) & (t <= 1)
+    after = t > 1
+    near, far = torch.where(after, y, x), torch.where(after, x, y)
+    time = torch.where(between, 0.0, torch.where(after, 1 - t, t))
+    beyond = expmap(near, time * logmap(near, far, k=k, dim=dim), k=k, dim=dim)
+    t = torch.where(between, t, 0.5)
+    squared, ab, ratio = _separation(x, y, k, dim)
+    z = k * (4 * squared / ab * ratio * ratio)
+    whole = sin_ratio(z)
+    alpha = (1 - t) * sin_ratio((1 - t) * (1 - t) * z) / whole
+    beta = t * sin_ratio(t * t * z) / whole
+    a, b = _flatness(x, k, dim), _flatness(y, k, dim)
+    spatial = 2 * (alpha / a * x + beta / b * y)
+    height = alpha * (2 / a - 1) + beta * (2 / b - 1)
+    length2 = torch.ones_like(height)
+    if not _hyperbolic(k):  # near antipodes of a sphere the sum is short, and its length brings it back
+        length2 = torch.where(a + b > 2, height * height + k * _dot(spatial, spatial, dim), length2)
+    # the opposite pole of a sphere is at infinity, and no number stands for it
+    return torch.where(between, _lowered(spatial, height, length2, k, dim, pole=torch.nan), beyond)
 
 
 @geometry
@@ -394,7 +448,10 @@ def geodesic_unit(t: Tensor, x: Tensor, u: Tensor, *, k: Curvature, dim: int = -
 def parallel_transport(x: Tensor, y: Tensor, v: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
     """Parallel transport of v from x to y along their geodesic: (λ_x/λ_y) gyr[y, -x] v."""
     same_dimension("parallel_transport", dim, x=x, y=y, v=v)
-    return gyration(y, -x, v, k=k, dim=dim) * (_flatness(y, k, dim) / _flatness(x, k, dim))
+    # With all of their digits: the derivative of the quotient by k, (|y|² - |x|²)/(1 + k|x|²)², would else be that of
+    # two numbers that near the boundary are rounded each in its own way.
+    quotient = careful_flatness(y, k, dim) / careful_flatness(x, k, dim)
+    return gyration(y, -x, v, k=k, dim=dim) * quotient
 
 
 @geometry
@@ -419,7 +476,7 @@ def _separation(x: Tensor, y: Tensor, k: Curvature, dim: int) -> tuple[Tensor, T
     xx, yy = _dot(x, x, dim), _dot(y, y, dim)
     difference = x - y
     squared = _dot(difference, difference, dim)
-    a, b = 1 + k * xx, 1 + k * yy
+    a, b = _at_least(1 + k * xx, k), _at_least(1 + k * yy, k)
     ab = a * b
     complement = _denominator(x, -y, xx, yy, squared, a, b, k, dim) / ab
     return squared, ab, _half_distance_ratio(squared / ab, complement, k)
@@ -480,7 +537,11 @@ def dist2plane(
     squared = _dot(a, a, dim)
     length = torch.sqrt(torch.where(squared == 0, 1.0, squared))
     flat = flat_p * flat_x
-    along = _dot(numerator, a, dim) / length
+    # Near the boundary ⟨-p ⊕ x, a⟩ is a small part of ⟨-p, a⟩, on whose last bits the derivative by k rests.
+    along = flat_p * _dot(x - p, a, dim) + k * ss * careful_dot(p, a, dim)
+    if not _hyperbolic(k):
+        along = torch.where(flat_p > 1, _dot(numerator, a, dim), along)
+    along = along / length
     sine = 2 * along / flat
     # A quarter of a sphere away from the plane the sine stands still; the cosine, from what lies across, does not.
     across = numerator - along * a / length
@@ -503,15 +564,17 @@ def antipode(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
 # --- midpoints --------------------------------------------------------------------------------------------------------
 
 
-def _lowered(spatial: Tensor, height: Tensor, length2: Tensor, k: Curvature, dim: int) -> Tensor:
+def _lowered(spatial: Tensor, height: Tensor, length2: Tensor, k: Curvature, dim: int, *, pole: float = 0.0) -> Tensor:
     """V/(T + N): the sum (T, V) of Minkowski or Euclidean length N, scaled to the hyperboloid or sphere, seen
-    stereographically."""
+    stereographically. No weight at all is the origin; ``pole`` stands for the opposite pole of a sphere, where the
+    means of points that cancel end: there is no such mean, and any point will do."""
     length = safe_sqrt(length2)
     # Below the equator of a sphere T + N cancels; it equals k|V|²/(N - T).
     below = height < 0
     other = k * _dot(spatial, spatial, dim) / torch.where(below, length - height, 1.0)
     denominator = torch.where(below, other, height + length)
-    return spatial / torch.where(denominator == 0, 1.0, denominator)
+    nothing = denominator == 0
+    return torch.where(nothing & below, pole, spatial / torch.where(nothing, 1.0, denominator))
 
 
 @geometry
@@ -536,7 +599,8 @@ def _midpoint(
     spread: Callable[[Tensor], Tensor],
 ) -> Tensor:
     """Midpoints of groups: ``total`` adds up over a group, ``spread`` hands a group's value back to its members."""
-    flat = _flatness(x, k, dim)
+    # Weights of points near the boundary are as good as 1 + k|x|² is there; their derivatives by k cancel in the sums.
+    flat = careful_flatness(x, k, dim)
     lam = 2 / flat
     spatial, height = total(w * lam * x), total(w * (lam - 1))
     squared = _dot(spatial, spatial, dim)

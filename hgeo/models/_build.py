@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
@@ -20,6 +21,13 @@ __all__ = ["build"]
 # κ-GCN learns the sign of its curvature; all others start from the paper's ball.
 _SPACES = {"kappa-gcn": "stereo:16,k=learn"}
 
+# Fields of Config that are said in another way.
+_BY_SPACE = {
+    "method": "the method is the model's name",
+    "dim": "the dimension is that of the space, such as ball:16",
+    "c": "the curvature is that of the space, such as ball:16,c=0.5",
+}
+
 
 def build(
     name: str, dataset: Dataset, space: str | None = None, *, config: Config | None = None, **options: Any
@@ -32,23 +40,24 @@ def build(
     >>> from hgeo.data import load
     >>> model = build("hat", load("karate"), "ball:2", beta=0.5)
     >>> model.hidden_manifold, model.config.beta
-    (PoincareBall(c=1.0), 0.5)
+    (PoincareBall(c=1) manifold, 0.5)
     """
     if name not in GRAPH_METHODS:
         raise ValueError(f"no model {name!r}; known: {', '.join(GRAPH_METHODS)}")
     given = space or _SPACES.get(name, "ball:16" if config is None else f"ball:{config.dim},c={config.c}")
     manifold, dim = manifolds.space(given)
     backend = options.pop("backend", "auto")
-    unknown = sorted(set(options) - {field.name for field in fields(Config)})
+    known = [field.name for field in fields(Config) if field.name not in _BY_SPACE]
+    unknown = sorted(set(options) - set(known))
     if unknown:
-        raise ValueError(
-            f"{name}: unknown option {', '.join(unknown)}; the options are the fields of hgeo.models.Config"
-        )
+        elsewhere = "".join(f"; {_BY_SPACE[option]}" for option in unknown if option in _BY_SPACE)
+        raise ValueError(f"no setting {', '.join(unknown)}{elsewhere}; the settings are {', '.join(known)}")
     for option, value in options.items():
         _check_kind(option, value)
     if config is None:
         config = defaults(name, dim, num_train=len(dataset.train_idx), num_features=dataset.num_features)
     config = replace(config, method=name, dim=dim, **options)
+    _check_training(config)
     in_dim, classes = dataset.num_features, dataset.num_classes
     model: nn.Module
     if name.startswith("hat"):
@@ -61,6 +70,16 @@ def build(
     else:
         model = {"gcn": GCN, "gat": GAT, "mlp": MLP}[name](in_dim, classes, config=config)
     return model
+
+
+def _check_training(config: Config) -> None:
+    """Settings with which a model would be built but could not learn."""
+    if not 0 < config.lr < math.inf:
+        raise ValueError(f"lr is {config.lr}, expected a number above 0")
+    if not 0 <= config.weight_decay < math.inf:
+        raise ValueError(f"weight_decay is {config.weight_decay}, expected a number from 0 on")
+    if config.patience < 1:
+        raise ValueError(f"patience is {config.patience}, expected a whole number from 1 on")
 
 
 def _check_kind(option: str, value: Any) -> None:

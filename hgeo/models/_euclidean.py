@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 import weakref
 from typing import Any
 
@@ -11,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hgeo import manifolds
+from hgeo._dgl import import_dgl
 from hgeo._geoopt import geoopt
 from hgeo.graph import Graph, as_graph
 from hgeo.models._config import Config
@@ -20,13 +20,13 @@ from hgeo.nn._layer import point_parameter
 
 __all__ = ["GAT", "GCN", "HNN", "MLP", "dgl_graph"]
 
+_BASELINES = "a GCN or GAT, made of DGL's layers,"
 _CONVERTED: weakref.WeakKeyDictionary[Graph, Any] = weakref.WeakKeyDictionary()
 
 
 def dgl_graph(graph: Any, num_nodes: int | None = None) -> Any:
     """``graph`` as a DGLGraph with self-loops, made once for each :class:`hgeo.Graph`."""
-    import dgl
-
+    dgl = import_dgl(_BASELINES)
     if isinstance(graph, dgl.DGLGraph):
         graph = as_graph(graph)
     elif not isinstance(graph, Graph):
@@ -47,20 +47,6 @@ class _SparseLinear(nn.Linear):
 
     def forward(self, x: Tensor) -> Tensor:
         return linear(dropout(x, self.drop) if self.training and self.drop else x, self.weight)
-
-
-def _dgl_layer(name: str) -> Any:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import dgl.nn.pytorch
-    except Exception as error:  # a broken binary can raise anything
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ImportError(
-            f"the GCN and GAT baselines are DGL's layers, and dgl cannot be imported ({reason}); "
-            "install dgl 1.1.3 on Python 3.10 or 3.11"
-        ) from error
-    return getattr(dgl.nn.pytorch, name)
 
 
 def _activation(config: Config) -> Any:
@@ -99,7 +85,7 @@ class GCN(_Network):
 
     def __init__(self, in_dim: int, num_classes: int, *, config: Config) -> None:
         super().__init__(config)
-        layer = _dgl_layer("GraphConv")
+        layer = import_dgl(_BASELINES, "dgl.nn.pytorch").GraphConv
         out_dim = config.dim if config.readout == "linear" else num_classes
         self.linear1 = _SparseLinear(in_dim, config.dim, config.feat_drop)
         self.linear2 = _SparseLinear(config.dim, out_dim, config.hidden_drop)
@@ -135,7 +121,7 @@ class GAT(_Network):
 
     def __init__(self, in_dim: int, num_classes: int, *, config: Config) -> None:
         super().__init__(config)
-        layer = _dgl_layer("GATConv")
+        layer = import_dgl(_BASELINES, "dgl.nn.pytorch").GATConv
         out_dim = config.dim if config.readout == "linear" else num_classes
         self.conv1 = layer(in_dim, config.dim, 1, attn_drop=config.attn_drop, bias=config.bias)
         self.conv2 = layer(config.dim, out_dim, 1, attn_drop=config.attn_drop, bias=config.bias)

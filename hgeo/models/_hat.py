@@ -49,6 +49,8 @@ class HAT(nn.Module):
 
     #: how many steps away a node's output looks
     hops = 2
+    #: a graph a layer may be given instead of one for both, as a sampler makes them
+    takes_blocks = True
 
     def __init__(
         self,
@@ -94,13 +96,32 @@ class HAT(nn.Module):
 
     def embed(self, graph: Any, x: Tensor) -> Tensor:
         """The hidden layer: points of :attr:`hidden_manifold`."""
-        hidden: Tensor = self.conv1(graph, x)
+        hidden: Tensor = self.conv1(_for_layers(graph)[0], x)
         return hidden
 
     def forward(self, graph: Any, x: Tensor) -> Tensor:
-        """Logits, a row a node."""
-        out = manifolds.log0(self.conv2.manifold, self.conv2(graph, self.embed(graph, x)))
+        """Logits, a row a node; of a pair of blocks, a row a destination of the second."""
+        inner, outer = _for_layers(graph)
+        if _is_watched(self.conv1):
+            hidden = manifolds.log0(self.conv1.manifold, self.conv1(inner, x))
+        else:
+            hidden = self.conv1.tangent(inner, x)
+        if _is_watched(self.conv2):
+            out = manifolds.log0(self.conv2.manifold, self.conv2(outer, manifolds.exp0(self.conv1.manifold, hidden)))
+        else:  # logits are read as numbers: they may lie farther out than a point of the ball can
+            out = self.conv2.tangent(outer, hidden, limited=self.head is not None)
         return out if self.head is None else self.head(out)
+
+
+def _for_layers(graph: Any) -> tuple[Any, Any]:
+    """The graphs of the two layers: the same one, or a pair of blocks."""
+    return tuple(graph) if isinstance(graph, list | tuple) else (graph, graph)
+
+
+def _is_watched(layer: nn.Module) -> bool:
+    """Whether a hook waits for the layer to be called with points and to put some out."""
+    own = layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks
+    return any(own) or nn.modules.module._has_any_global_hook()
 
 
 def attention_options(config: Config, beta: float, manifold: Any) -> dict[str, Any]:

@@ -11,12 +11,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hgeo import manifolds
+from hgeo._dgl import import_dgl
 from hgeo._geoopt import geoopt
 
 if TYPE_CHECKING:
     from hgeo.data import Dataset
 
 __all__ = ["LINE", "SHALLOW_METHODS", "DeepWalk", "Node2vec", "PoincareEmbedding", "ShallowEmbedding", "shallow"]
+
+_WALKS = "a random walk"
 
 
 class ShallowEmbedding:
@@ -60,8 +63,7 @@ class DeepWalk(ShallowEmbedding):
         return torch.stack([torch.from_numpy(model.wv[node].copy()) for node in range(dataset.num_nodes)])
 
     def _walk(self, graph: Any) -> Tensor:
-        import dgl
-
+        dgl = import_dgl(_WALKS)
         trace, _ = dgl.sampling.random_walk(graph, graph.nodes(), length=self.length - 1)
         return torch.as_tensor(trace)
 
@@ -87,8 +89,7 @@ class Node2vec(DeepWalk):
     q: float = 0.5
 
     def _walk(self, graph: Any) -> Tensor:
-        import dgl
-
+        dgl = import_dgl(_WALKS)
         # DGL's second-order walk cannot start where there is nowhere to go
         starts = graph.nodes()
         alone = graph.out_degrees() == 0
@@ -157,8 +158,7 @@ class PoincareEmbedding(ShallowEmbedding):
         self.manifold = manifolds.PoincareBall(c=self.c)
 
     def fit(self, dataset: Dataset, *, seed: int = 0) -> Tensor:
-        import dgl
-
+        dgl = import_dgl(_WALKS)
         generator = torch.Generator().manual_seed(seed)
         graph = _graph_to_walk(dataset, seed)
         start = torch.randn(dataset.num_nodes, self.dim, generator=generator) * (0.1 * self.dim**-0.5)
@@ -183,8 +183,7 @@ class PoincareEmbedding(ShallowEmbedding):
 
 def _graph_to_walk(dataset: Dataset, seed: int) -> Any:
     """The bare DGLGraph, without features; DGL's walks start from ``seed``."""
-    import dgl
-
+    dgl = import_dgl(_WALKS)
     dgl.seed(seed)
     return dgl.graph(tuple(dataset.edge_index), num_nodes=dataset.num_nodes)
 

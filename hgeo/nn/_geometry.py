@@ -44,6 +44,11 @@ def _unit(a: Tensor) -> Tensor:
     return a * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
 
 
+def _raised(x: Tensor) -> Tensor:
+    """float16 and bfloat16 in float32; anything else as it is."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 class Geometry:
     """Any manifold with expmap, logmap and transp."""
 
@@ -168,15 +173,18 @@ class _Lorentz(_Ambient):
     def project(self, manifold: Any, x: Tensor) -> Tensor:
         return self._point(manifold, x[..., 1:])
 
-    def _point(self, manifold: Any, spatial: Tensor) -> Tensor:
+    def _point(self, manifold: Any, spatial: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """The point of ``dtype`` (that of ``spatial`` unless it is given) with this spatial part, or one nearer."""
+        dtype = spatial.dtype if dtype is None else dtype
+        spatial = _raised(spatial)  # squares of what float16 can hold are more than it can hold
         c = manifolds.lorentz_curvature(manifold).to(spatial.dtype)
         # The radius that the ball's margin allows: √c|X'| = 2ρ/(1-ρ²) at ρ = √c|x|.
-        rho = 1 - hm.boundary_margin(spatial.dtype)
+        rho = 1 - hm.boundary_margin(dtype)
         limit = 2 * rho / ((1 - rho) * (1 + rho))
         squared = c * _dot(spatial, spatial)
         outside = squared > limit * limit
         spatial = torch.where(outside, spatial * (limit * torch.rsqrt(torch.where(outside, squared, 1.0))), spatial)
-        return torch.cat([torch.sqrt(1 / c + _dot(spatial, spatial)), spatial], dim=-1)
+        return torch.cat([torch.sqrt(1 / c + _dot(spatial, spatial)), spatial], dim=-1).to(dtype)
 
     def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
         return self._point(manifold, self._translated(manifold, p[..., 1:], p[..., :1], x))
@@ -198,12 +206,13 @@ class _Lorentz(_Ambient):
         return height * (s + c * _dot(s, s) * p_spatial / 2)
 
     def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        dtype, s = s.dtype, _raised(s)
         c = manifolds.lorentz_curvature(manifold).to(s.dtype)
         time, spatial = s[..., :1], s[..., 1:]
         squared = time * time
         # Far out the difference is rounding noise of the size of eps·X₀²: no smaller length can be believed.
         length = torch.maximum(squared - _dot(spatial, spatial), torch.finfo(s.dtype).eps * squared)
-        return self._point(manifold, spatial * torch.rsqrt(c * torch.where(squared == 0, 1.0, length)))
+        return self._point(manifold, spatial * torch.rsqrt(c * torch.where(squared == 0, 1.0, length)), dtype)
 
     def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         c = manifolds.lorentz_curvature(manifold).to(x.dtype)
@@ -233,7 +242,8 @@ class _Klein(Geometry):
         return n + 1
 
     def lift(self, manifold: Any, x: Tensor) -> Tensor:
-        gamma = torch.rsqrt(1 - manifold.c.to(x.dtype) * _dot(x, x))
+        floor = torch.finfo(x.dtype).eps / 2  # rounding makes 0 of what a point some ulps inside the boundary has
+        gamma = torch.rsqrt((1 - manifold.c.to(x.dtype) * _dot(x, x)).clamp(min=floor))
         return torch.cat([gamma * x, gamma], dim=-1)
 
     def lower(self, manifold: Any, s: Tensor) -> Tensor:

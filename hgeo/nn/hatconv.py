@@ -24,8 +24,18 @@ from hgeo.graph import (
     weighted_sum,
 )
 from hgeo.nn import _geometry
-from hgeo.nn._inputs import check_features, constant_curvature, dropout, is_stereographic, linear, read_graph
+from hgeo.nn._inputs import (
+    check_features,
+    constant_curvature,
+    dropout,
+    dropout_factors,
+    is_stereographic,
+    linear,
+    log0_undoes_exp0,
+    read_graph,
+)
 from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, describe, point_parameter, positive
+from hgeo.nn._radius import mean_radius, within_radius
 
 __all__ = ["Attention", "HATConv"]
 
@@ -143,8 +153,10 @@ class HATConv(Layer):
             ("backend", backend, ("auto", *BACKENDS)),
         ):
             choice("HATConv", name, value, choices)
+        for name, flag in (("radius_norm", radius_norm), ("degree_norm", degree_norm)):
+            choice("HATConv", name, flag, (False, True))
         for name, share in (("feat_drop", feat_drop), ("attn_drop", attn_drop)):
-            if not 0.0 <= share < 1.0:
+            if not isinstance(share, int | float) or not 0.0 <= share < 1.0:
                 raise ValueError(f"HATConv: {name} must lie in [0, 1), got {share!r}")
         if activation is not None and not callable(activation):
             raise TypeError(f"HATConv: activation must be a function of tensors or None, got {activation!r}")
@@ -204,11 +216,49 @@ class HATConv(Layer):
         y = out if at_once else self._activate(self._merge(out))
         return (y, Attention(*looped.to_caller_order(weights))) if weights is not None and return_attention else y
 
+    def tangent(self, graph: Any, v: Tensor, *, limited: bool = True) -> Tensor:
+        """log0 of the output, from tangent coordinates ``v`` of an input: log0(forward(graph, exp0(v))).
+
+        Layers in a row may hand these on. Where bias and activation act in the tangent space of a space of curvature
+        k ≤ 0, no point is needed in between, and of exp0 and log0 only the radius limit of the output remains.
+        ``limited=False`` leaves that out, too, where the space is never positively curved: what is read out as
+        numbers, as logits are, then ends where it would in exact arithmetic, not where the points of a dtype end.
+        """
+        free = not limited and self._acts_in_tangent_space and log0_undoes_exp0(self.manifold)
+        if not (free or self.stays_tangent):
+            x = v if self.in_manifold is None else manifolds.exp0(self.in_manifold, v)
+            return manifolds.log0(self.manifold, self(graph, x))
+        looped = read_graph(graph, v).with_self_loops()
+        assert self.in_dim is not None
+        check_features(self, v, self.in_dim, self.weight)
+        out, _ = self._attend(looped, self._project(v, tangent=True), None, False, False)
+        out = self._merge(out)
+        out = out if self.bias is None else out + self.bias
+        out = out if self.activation is None else self.activation(out)
+        k = None if free else manifolds.stereographic_curvature(self.manifold)
+        return out if k is None else within_radius(out, k)
+
+    @property
+    def stays_tangent(self) -> bool:
+        """Whether :meth:`tangent` does without points. A curvature is not looked at on a GPU or while compiling."""
+        k = manifolds.stereographic_curvature(self.manifold)
+        return (
+            k is not None
+            and k.device.type == "cpu"
+            and not torch.compiler.is_compiling()
+            and self._acts_in_tangent_space
+            and float(k.detach()) <= 0
+        )
+
+    @property
+    def _acts_in_tangent_space(self) -> bool:
+        return (self.activation is None or self.activation_space == "tangent") and self.bias_kind != "point"
+
     # --- project ---
 
-    def _project(self, x: Tensor) -> Tensor:
+    def _project(self, x: Tensor, tangent: bool = False) -> Tensor:
         """(num_src, heads, out_dim) tangent coordinates u = M v of the Möbius product M ⊗ exp0(v)."""
-        v = coordinates(self.in_manifold, x)
+        v = x if tangent else coordinates(self.in_manifold, x)
         factor = carry_factor(self.in_manifold, self.manifold)
         v = v if factor == 1 else v * factor
         if self.training and self.feat_drop:
@@ -227,8 +277,8 @@ class HATConv(Layer):
         """
         drop = None
         if self.training and self.attn_drop:
-            drop = F.dropout(u.new_ones(graph.num_edges, self._attentions), self.attn_drop)
-        source_scale = graph.out_degrees.clamp(min=1).to(u.dtype).rsqrt() if self.degree_norm else None
+            drop = dropout_factors(u, (graph.num_edges, self._attentions), self.attn_drop)
+        source_scale, target_scale = _degree_scales(graph, u.dtype) if self.degree_norm else (None, None)
         k = self._curvature()
         if k is not None and self.attention == "distance" and self.aggregate == "tangent" and self.merge != "product":
             out, weights = distance_attention(
@@ -255,8 +305,8 @@ class HATConv(Layer):
                 scores = -self._beta() * distance
             weights = edge_softmax(graph, scores if edge_bias is None else scores + edge_bias, backend=self.backend)
             out = self._aggregate(graph, weights if drop is None else weights * drop, u, source_scale)
-        if self.degree_norm and self.aggregate == "tangent":
-            out = out * graph.in_degrees.to(u.dtype).sqrt().view(-1, 1, 1)
+        if target_scale is not None and self.aggregate == "tangent":
+            out = out * target_scale
         return out, weights
 
     def _distance(self, graph: Graph, u: Tensor, k: Tensor | None) -> Tensor:
@@ -343,10 +393,7 @@ class HATConv(Layer):
         """(heads,) factor between u and the coordinates that the scores are computed from; None: 1."""
         scale = None
         if self.radius_norm:
-            radius = torch.linalg.vector_norm(u, dim=-1)
-            known = radius.isnan().logical_not()  # a NaN row must not reach nodes that do not see it
-            mean = torch.where(known, radius, 0.0).sum(0) / known.sum(0).clamp(min=1)
-            scale = 1 / mean.clamp(min=torch.finfo(u.dtype).tiny)
+            scale = 1 / mean_radius(u).clamp(min=torch.finfo(u.dtype).tiny)
         if k is not None and manifolds.frame_scale(self.manifold) != 2:
             # the stereographic model of the same curvature, on which a unit coordinate vector has length 2
             half = manifolds.frame_scale(self.manifold) / 2
@@ -359,6 +406,8 @@ class HATConv(Layer):
             return None
         if not isinstance(edge_bias, Tensor):
             raise TypeError(f"edge_bias must be a tensor with a number an edge, got {type(edge_bias).__name__}")
+        if edge_bias.is_complex():
+            raise TypeError(f"edge_bias must be real numbers, got {edge_bias.dtype}")
         column = edge_bias.unsqueeze(-1) if edge_bias.dim() == 1 else edge_bias
         if tuple(column.shape) not in ((given.num_edges, 1), (given.num_edges, self._attentions)):
             raise ValueError(
@@ -395,6 +444,18 @@ class HATConv(Layer):
         return ", ".join(shown)
 
 
+def _degree_scales(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """1/√deg of the sources (num_src,), √deg of the destinations (num_dst, 1, 1); made once a graph."""
+    scales: tuple[Tensor, Tensor] | None = None
+    if not torch.compiler.is_compiling():
+        scales = graph.cache.get(("degree scales", dtype))
+    if scales is None:
+        scales = graph.out_degrees.clamp(min=1).to(dtype).rsqrt(), graph.in_degrees.to(dtype).sqrt().view(-1, 1, 1)
+        if not torch.compiler.is_compiling():
+            graph.cache["degree scales", dtype] = scales
+    return scales
+
+
 _USUAL = {
     "heads": 1,
     "merge": "concat",
@@ -414,6 +475,8 @@ _USUAL = {
 def _output_manifold(manifold: Any, out_dim: int, heads: int, merge: str) -> Any:
     positive("HATConv", "out_dim", out_dim)
     positive("HATConv", "heads", heads)
+    if isinstance(manifold, manifolds.Space):
+        return manifold  # the layer says what a Space is
     factors = list(manifold) if isinstance(manifold, list | tuple) else [manifold] * heads
     if merge == "product":
         if len(factors) != heads:

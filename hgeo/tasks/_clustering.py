@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 __all__ = ["clustering_nmi"]
@@ -27,5 +28,8 @@ def clustering_nmi(points: Tensor, labels: Tensor, *, manifold: Any = None, seed
 
         points = log0(manifold, points)
     vectors, classes = points.detach().cpu().double().numpy(), labels.cpu().numpy()
+    if not np.isfinite(vectors).all():
+        row = int((~np.isfinite(vectors)).any(axis=1).argmax())
+        raise ValueError(f"point {row} is not finite; K-means needs numbers")
     means = KMeans(len(set(classes.tolist())), n_init=10, random_state=seed).fit(vectors)
     return float(normalized_mutual_info_score(classes, means.labels_))

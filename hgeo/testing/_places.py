@@ -147,8 +147,10 @@ def point(source: Source, domain: Domain) -> Array:
 
 
 def neighbour(source: Source, domain: Domain, x: Array) -> Array:
-    """A point in a chosen relation to ``x``: any, the same, near, opposite, nearly opposite, on its ray, antipodal."""
+    """A point in a chosen relation to ``x``: any, the same, near, touching, opposite, nearly so, on its ray, antipodal,
+    or as far from the origin in another direction."""
     kinds = ["any", "any", "any", "same", "near", "near", "opposite", "nearly opposite", "ray", "origin"]
+    kinds += ["touching", "turned"]
     if domain.k > 0:
         kinds += ["antipode", "nearly antipode"]
     kind = source.pick(kinds)
@@ -159,6 +161,11 @@ def neighbour(source: Source, domain: Domain, x: Array) -> Array:
         return x.copy()
     if kind == "near":
         return domain.clip(x + direction(source, domain.dim) * (source.pick(GAPS) * room))
+    if kind == "touching":  # the next floats
+        gap = max(source.pick((2e-7, 4e-16)) * size, 1e-15 * domain.unit)  # whose square is a float32, too
+        return domain.clip(x + direction(source, domain.dim) * gap)
+    if kind == "turned":  # its 1 - c|x|² is the same and is rounded in another way
+        return domain.clip(direction(source, domain.dim) * size)
     if kind == "opposite":
         return -x
     if kind == "nearly opposite":

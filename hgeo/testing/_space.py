@@ -193,6 +193,8 @@ class Space:
             return self.stretched() is not None
         if operation == "trainable curvature":
             return self.k is not None and (isinstance(self.manifold, Functions) or self.trainable() is not None)
+        if operation == "stored curvature":
+            return isinstance(self.manifold, torch.nn.Module) and any(True for _ in self.manifold.parameters())
         if operation == "family":
             return self.k is not None and self.sibling(self.k) is not None
         try:

@@ -264,11 +264,15 @@ def project(x: Vector, *, k: Number, margin: Number) -> _Vec:
 
 
 def mobius_add(x: Vector, y: Vector, *, k: Number) -> _Vec:
-    """x ⊕ y, the printed formula."""
+    """x ⊕ y, the printed formula. A ``ZeroDivisionError`` if it is the point at infinity of a sphere."""
     x, y, k = vector(x), vector(y), number(k)
     xy, xx, yy = _dot(x, y), _sq(x), _sq(y)
     numerator = _plus(_times(1 - 2 * k * xy - k * yy, x), _times(1 + k * xx, y))
-    return _times(1 / (1 - 2 * k * xy + k**2 * xx * yy), numerator)
+    denominator = 1 - 2 * k * xy + k**2 * xx * yy
+    # At infinity numerator and denominator are both 0, and what 220 digits leave of them is noise.
+    if not _foreign(denominator) and k > 0 and denominator < TINY**2 * (1 + k**2 * xx * yy):
+        raise ZeroDivisionError("this sum is the point at infinity")
+    return _times(1 / denominator, numerator)
 
 
 def mobius_sub(x: Vector, y: Vector, *, k: Number) -> _Vec:

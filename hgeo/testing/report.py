@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
 import sys
 import time
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import torch
 
 from hgeo._geoopt import geoopt
 from hgeo.testing import laws
-from hgeo.testing._check import FAIL, PASS, Report, check_manifold, load
+from hgeo.testing._check import FAIL, PASS, Report, Result, check_manifold, load
 
 __all__ = ["DEFECTS", "OWN", "main"]
 
@@ -114,23 +116,38 @@ def _escaped(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def own(examples: int, spaces: Sequence[str], seed: int) -> str:
+def _judge(text: str, dtype: torch.dtype, examples: int, seed: int) -> tuple[dict[str, Any], list[Any], float]:
+    """The verdicts of every law on one space, as what can be sent from one process to another."""
+    torch.set_num_threads(1)
+    manifold, dim, made = load(text)
+    start = time.process_time()
+    report = check_manifold(manifold, dim=dim or 3, dtype=dtype, max_examples=examples, seed=seed, name=made)
+    seconds = time.process_time() - start
+    print(
+        report.summary(),
+        f"{seconds:.0f} s",
+        *[result.counterexample or result.note for result in report.failures],
+        sep="\n  ",
+        file=sys.stderr,
+        flush=True,
+    )
+    results = [{**vars(result), "law": result.law.name} for result in report.results]
+    return {"manifold": report.manifold, "dim": report.dim, "dtype": dtype, "seed": seed}, results, seconds
+
+
+def own(examples: int, spaces: Sequence[str], seed: int, jobs: int = 1) -> str:
     """Every law on hgeo's manifolds: the worst error of each, in units of what is allowed."""
+    pairs = [(text, dtype) for text in spaces for dtype in _DTYPES]
+    many = [list(column) for column in zip(*[(*pair, examples, seed) for pair in pairs], strict=True)]
+    if jobs > 1:
+        with ProcessPoolExecutor(jobs, mp_context=multiprocessing.get_context("spawn")) as pool:
+            judged = list(pool.map(_judge, *many))
+    else:
+        judged = list(map(_judge, *many))
     reports: list[tuple[str, Report, float]] = []
-    for text in spaces:
-        manifold, dim, made = load(text)
-        for dtype in _DTYPES:
-            start = time.process_time()
-            report = check_manifold(manifold, dim=dim or 3, dtype=dtype, max_examples=examples, seed=seed, name=made)
-            reports.append((text, report, time.process_time() - start))
-            print(
-                report.summary(),
-                f"{reports[-1][2]:.0f} s",
-                *[result.counterexample or result.note for result in report.failures],
-                sep="\n  ",
-                file=sys.stderr,
-                flush=True,
-            )
+    for (text, _), (head, results, seconds) in zip(pairs, judged, strict=True):
+        made = [Result(**{**result, "law": laws.REGISTER[result["law"]]}) for result in results]
+        reports.append((text, Report(**head, results=made), seconds))
     lines = [
         "| space | dtype | pass | FAIL | not applicable | no example | processor time |",
         "|---|---|---|---|---|---|---|",
@@ -230,11 +247,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--examples", type=int, default=100, help="examples a law (default: 100)")
     parser.add_argument("--space", action="append", help="only this space string; may be given several times")
     parser.add_argument("--seed", type=int, default=0, help="another seed draws other examples (default: 0)")
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the spaces (default: 1)")
     args = parser.parse_args(argv)
     torch.set_num_threads(1)
-    print(
-        own(args.examples, args.space or OWN, args.seed) if args.which == "hgeo" else theirs(args.examples, args.seed)
-    )
+    if args.which == "hgeo":
+        print(own(args.examples, args.space or OWN, args.seed, args.jobs))
+    else:
+        print(theirs(args.examples, args.seed))
     return 0
 
 

@@ -2,7 +2,8 @@
 
 The mathematics is that of :class:`hgeo.models.HAT`, :class:`~hgeo.models.GCN` and :class:`~hgeo.models.GAT`; the layout
 is that of :mod:`hgeo.train._lanes`: runs are lanes, and every hyper-parameter that is a number is a number *a run*, so
-one batch holds many seeds of many trials. Three things make it fast, none of which changes a result:
+one batch holds many seeds of many trials. Three things make it fast, none of which changes a result (but for
+``radius_norm``, whose mean is over the nodes of a view here, and over all nodes in the public model):
 
 - features stay sparse, and a view of the graph reads its rows in place;
 - a training step computes the 2-hop neighbourhood of the training nodes only, the early-stopping check that of the
@@ -57,7 +58,7 @@ __all__ = [
     "View",
     "Views",
     "batched_forward",
-    "evaluate_all",
+    "evaluate_view",
     "init_parameters",
     "train_batch",
     "train_runs",
@@ -262,13 +263,12 @@ def init_parameters(config: Config, seed: int, num_features: int, num_classes: i
 # The networks, in lanes
 
 
-def _clip(u: Tensor, limit: Tensor) -> tuple[Tensor, Tensor]:
-    """What the projection onto the ball does to tangent vectors: their lengths end at ``limit``. Also the lengths."""
+def _clip(u: Tensor, limit: Tensor) -> Tensor:
+    """What the projection onto the ball does to tangent vectors: their lengths end at ``limit``."""
     radius = row_norm(u)
     if not bool((radius > limit).any()):
-        return u, radius
-    factor = torch.where(radius > limit, limit / radius.clamp(min=1e-12), 1.0)
-    return row_scale(u, factor), radius * factor
+        return u
+    return row_scale(u, torch.where(radius > limit, limit / radius.clamp(min=1e-12), 1.0))
 
 
 def _tanh_ratio(t: Tensor) -> Tensor:
@@ -310,13 +310,14 @@ class _HalfDistance(torch.autograd.Function):
         return (root * other).reciprocal_().mul_(grads[0]).mul_(0.5)
 
 
-def _distance_scores(u: Tensor, radius: Tensor, beta: Tensor, block: Block, knobs: _Knobs) -> Tensor:
+def _distance_scores(u: Tensor, beta: Tensor, block: Block, knobs: _Knobs) -> Tensor:
     """−β·d_c(exp0(u_i), exp0(u_j)) per edge, with the options ``radius_norm`` and ``self_score``.
 
     With t = √c|u|: exp0(u) = tanh(t)/t·u and 1 − c|x|² = 1/cosh²t, so
     sinh²(√c d/2) = c |x_i − x_j|² cosh²t_i cosh²t_j, without a cancellation.
     """
     root_c = knobs.root_c.unsqueeze(1)
+    radius = row_norm(u)
     mean = radius.mean(1, keepdim=True).clamp(min=1e-12)
     scale = torch.where(knobs.radius_norm.unsqueeze(1) > 0, 1.0 / mean, 1.0)
     t = radius * (scale * root_c)
@@ -358,7 +359,6 @@ def _uniform(block: Block, knobs: _Knobs) -> Tensor:
 def _layer(u: Tensor, block: Block, p: dict[str, Tensor], number: int, knobs: _Knobs, step: int | None) -> Tensor:
     """One layer after its linear map, before its activation; ``step=None`` is evaluation."""
     method = knobs.shared.method
-    limit = (_MAX_RADIUS / knobs.root_c).unsqueeze(1)
     if method == "gat":
         to = lane_matmul(u[:, : block.num_dst], p[f"attn_dst{number}"].unsqueeze(2)).squeeze(2)
         of = lane_matmul(u, p[f"attn_src{number}"].unsqueeze(2)).squeeze(2)
@@ -366,10 +366,9 @@ def _layer(u: Tensor, block: Block, p: dict[str, Tensor], number: int, knobs: _K
     elif method == "gcn":
         weights = _cached(knobs, block, "uniform", _uniform)
     else:
-        u, radius = _clip(u, limit)
         beta = knobs.beta1 if number == 1 else knobs.beta2
         if bool((beta > 0).any()):
-            weights = edge_softmax(_distance_scores(u, radius, beta, block, knobs), block)
+            weights = edge_softmax(_distance_scores(u, beta, block, knobs), block)
         else:
             weights = _cached(knobs, block, "uniform", _uniform)
     if step is not None:
@@ -377,7 +376,8 @@ def _layer(u: Tensor, block: Block, p: dict[str, Tensor], number: int, knobs: _K
     out = _attend(u, weights, block, knobs)
     if knobs.shared.bias:
         out = out + p[f"bias{number}"].unsqueeze(1)
-    return out if method in ("gat", "gcn") else _clip(out, limit)[0]
+    is_readout = number == 2 and knobs.shared.readout == "log0"  # read as numbers, not kept as points
+    return out if method in ("gat", "gcn") or is_readout else _clip(out, (_MAX_RADIUS / knobs.root_c).unsqueeze(1))
 
 
 def _activate(u: Tensor, knobs: _Knobs) -> Tensor:
@@ -409,7 +409,7 @@ def batched_forward(p: dict[str, Tensor], view: View, knobs: _Knobs, step: int |
 
 @dataclass(frozen=True)
 class RunResult:
-    """What one run reached. ``logits`` and ``hidden`` (tangent vectors) cover all nodes; only if asked for."""
+    """What one run reached. ``logits`` and ``hidden`` (tangent vectors), if asked for, have a row a node of a view."""
 
     config: Config
     seed: int
@@ -437,15 +437,15 @@ def train_batch(
     views: Views,
     given: Sequence[Run | tuple[Config, int]],
     *,
-    evaluate: bool = False,
+    evaluate: View | None = None,
     eval_every: int = 1,
     on_epoch: Callable[[int, int], None] | None = None,
 ) -> list[RunResult]:
     """Train all runs, :class:`Run` or (config, seed), together and return their results in the same order.
 
     A run keeps the parameters of its best validation accuracy (ties: lower loss) and stops when neither the accuracy
-    nor the loss has improved for ``patience`` epochs. ``evaluate=True`` adds the logits and the hidden layer of all
-    nodes; without it no test node is ever looked at.
+    nor the loss has improved for ``patience`` epochs. ``evaluate`` adds the logits and the hidden layer of the nodes of
+    a view; unless that is ``views.full``, no test node is ever looked at.
     """
     dtype = torch.float32
     runs = [Run(*run) for run in given]
@@ -520,8 +520,8 @@ def train_batch(
                 }
 
     outputs: list[tuple[Tensor | None, Tensor | None]] = [(None, None)] * len(runs)
-    if evaluate:
-        outputs = list(evaluate_all(views, runs, kept))
+    if evaluate is not None:
+        outputs = list(evaluate_view(evaluate, runs, kept))
     return [
         RunResult(
             config=config,
@@ -555,14 +555,15 @@ def _run_shares(views: Views, runs: Sequence[Run]) -> tuple[Tensor, Tensor]:
     return _pack(views.train_share[splits]), _pack(views.val_share[splits])
 
 
-def evaluate_all(
-    views: Views, runs: Sequence[Run], parameters: Sequence[dict[str, Tensor]]
+def evaluate_view(
+    view: View, runs: Sequence[Run], parameters: Sequence[dict[str, Tensor]]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Hidden tangent vectors and logits of every node, run by run, for trained parameters."""
+    """Hidden tangent vectors and logits of the view's nodes, run by run, for trained parameters."""
     for start in range(0, len(runs), LANES):
         some = runs[start : start + LANES]
         chosen = parameters[start : start + LANES]
         packed = {name: _pack(torch.stack([p[name] for p in chosen])) for name in chosen[0]}
         with torch.no_grad():
-            hidden, logits = batched_forward(packed, views.full, _knobs(some, chosen[0]["weight1"].dtype))
-        yield from zip(_unpack(hidden, len(some)), _unpack(logits, len(some)), strict=True)
+            hidden, logits = batched_forward(packed, view, _knobs(some, chosen[0]["weight1"].dtype))
+        # a block's destinations are its first sources, so the view's nodes are the first hidden ones
+        yield from zip(_unpack(hidden[:, : len(view.nodes)], len(some)), _unpack(logits, len(some)), strict=True)

@@ -23,7 +23,7 @@ from hgeo.train._monitor import Health, curvature_reader, curvatures, inspect
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._views import full_view, view_for
 
-__all__ = ["FitResult", "Settings", "TrainingWarning", "fit"]
+__all__ = ["FitResult", "Settings", "TrainingError", "TrainingWarning", "fit"]
 
 _MONITOR_EVERY = 20  # epochs between looks at radii and attention: one forward pass each
 _CHECKPOINT_SECONDS = 10.0
@@ -31,6 +31,10 @@ _CHECKPOINT_SECONDS = 10.0
 
 class TrainingWarning(UserWarning):
     """Training goes on, but something about it needs attention; the message says what and what to try."""
+
+
+class TrainingError(ValueError):
+    """Not a single epoch gave a finite loss, so there is no model to keep."""
 
 
 class _HasSettings(Protocol):
@@ -106,7 +110,8 @@ def fit(
 
     The model is called as ``model(graph, features)`` and returns logits, one row a node. Cross entropy with label
     smoothing; of two epochs with the same validation accuracy the one with the lower validation loss is better; the
-    loop stops when no better one has come for ``patience`` epochs. Test nodes are looked at once, at the end.
+    loop stops when no better one has come for ``patience`` epochs. Test nodes are looked at once, at the end. An epoch
+    whose loss is not finite is never the best; where none is finite there is a :class:`TrainingError`.
 
     ``folder`` receives ``metrics.jsonl`` as the loop goes, a checkpoint every few seconds and at the end,
     ``model.safetensors`` and ``result.json``. An interruption (Ctrl-C) ends the epoch, writes a checkpoint and raises
@@ -123,7 +128,7 @@ def fit(
     train_labels, val_labels = dataset.labels[dataset.train_idx], dataset.labels[dataset.val_idx]
     at, best, read_curvatures = _Progress(), _copy(model), curvature_reader(model)
     if resume and folder is not None and folder.has_checkpoint:
-        best = _restore(folder.checkpoint(), model, optimizer, at)
+        best = _restored(folder, model, optimizer, at)
 
     def checkpoint() -> None:
         if folder is not None:
@@ -140,13 +145,13 @@ def fit(
             optimizer.step()
             row: dict[str, Any] = {"epoch": at.epoch, "loss": float(loss.detach())}
             row.update(_evaluate(model, val, val_labels), curvatures=read_curvatures())
-            if not torch.isfinite(loss):
-                _warn(
-                    at, f"the loss is {float(loss.detach())} in epoch {at.epoch}; training stopped. Try a smaller lr."
-                )
+            if not math.isfinite(row["loss"]):
+                if at.best_epoch >= 0:
+                    _warn(at, f"the loss is {row['loss']} in epoch {at.epoch}; training stopped. Try a smaller lr.")
                 at.epoch += 1
                 break
-            if (row["val_accuracy"], -row["val_loss"]) > (at.best_accuracy, -at.best_loss):
+            finite = math.isfinite(row["val_loss"])  # the weights have moved since the loss was taken
+            if finite and (row["val_accuracy"], -row["val_loss"]) > (at.best_accuracy, -at.best_loss):
                 at.best_epoch, at.best_accuracy, at.best_loss = at.epoch, row["val_accuracy"], row["val_loss"]
                 best = _copy(model)
             if at.epoch % _MONITOR_EVERY == 0:
@@ -163,6 +168,12 @@ def fit(
             if time.perf_counter() - saved > _CHECKPOINT_SECONDS:
                 checkpoint()
                 saved = time.perf_counter()
+        if config.epochs < 1:
+            raise TrainingError(f"epochs is {config.epochs}: there is nothing to train; give at least 1")
+        if at.best_epoch < 0:
+            raise TrainingError(
+                f"the loss is not finite: none of {at.epoch} epoch(s) gave a model to keep. Try a smaller lr."
+            )
         checkpoint()
     model.load_state_dict(best)
     model.eval()
@@ -230,6 +241,19 @@ def _snapshot(
         "generators": generators,
         "progress": dict(vars(at)),
     }
+
+
+def _restored(
+    folder: RunFolder, model: nn.Module, optimizer: torch.optim.Optimizer, at: _Progress
+) -> dict[str, Tensor]:
+    state = folder.checkpoint()
+    try:
+        return _restore(state, model, optimizer, at)
+    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(
+            f"the checkpoint in {folder.path} does not fit this model ({reason}); delete its folder to begin anew"
+        ) from error
 
 
 def _restore(

@@ -14,7 +14,7 @@ from typing import IO, Any
 import torch
 from torch import Tensor
 
-__all__ = ["RunFolder", "load_state", "save_state", "write_atomically", "write_json"]
+__all__ = ["RunFolder", "load_state", "plain", "read_json", "save_state", "write_atomically", "write_json"]
 
 
 class RunFolder:
@@ -55,17 +55,25 @@ class RunFolder:
     def _checkpoint(self) -> Path:
         return self.path / "checkpoint" / "state.safetensors"
 
+    def discard(self) -> None:
+        """Remove what an unfinished run has written, and the folder if nothing else is in it."""
+        for file in (self._checkpoint, self.path / "metrics.jsonl", self.path / "config.json"):
+            file.unlink(missing_ok=True)
+        for folder in (self._checkpoint.parent, self.path):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
     def write_config(self, config: dict[str, Any]) -> None:
         write_json(self.path / "config.json", config)
 
     def config(self) -> dict[str, Any]:
-        return _read_json(self.path / "config.json")
+        return read_json(self.path / "config.json")
 
     def write_result(self, result: dict[str, Any]) -> None:
         write_json(self.path / "result.json", result)
 
     def result(self) -> dict[str, Any]:
-        return _read_json(self.path / "result.json")
+        return read_json(self.path / "result.json")
 
     def write_weights(self, state: dict[str, Tensor]) -> None:
         save_state(self.path / "model.safetensors", dict(state))
@@ -78,7 +86,10 @@ class RunFolder:
         save_state(self._checkpoint, state)
 
     def checkpoint(self) -> dict[str, Any]:
-        loaded: dict[str, Any] = load_state(self._checkpoint)
+        try:
+            loaded: dict[str, Any] = load_state(self._checkpoint)
+        except ValueError as error:
+            raise ValueError(f"{error}; delete it to begin the run anew") from error
         return loaded
 
     def metrics(self) -> list[dict[str, Any]]:
@@ -98,12 +109,12 @@ class RunFolder:
     def log(self, *, keep: int = 0) -> Iterator[Callable[[dict[str, Any]], None]]:
         """A function that appends a line to ``metrics.jsonl``, which first is cut to its first ``keep`` epochs."""
         kept = self.metrics()[:keep]
-        text = "".join(json.dumps(_plain(row)) + "\n" for row in kept)
+        text = "".join(json.dumps(plain(row)) + "\n" for row in kept)
         write_atomically(self.path / "metrics.jsonl", lambda file: file.write(text.encode()))
         with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
 
             def append(row: dict[str, Any]) -> None:
-                file.write(json.dumps(_plain(row)) + "\n")
+                file.write(json.dumps(plain(row)) + "\n")
                 file.flush()
 
             yield append
@@ -111,7 +122,7 @@ class RunFolder:
 
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader sees the old file or the new one, never half of it."""
-    text = json.dumps(_plain(value), indent=2, sort_keys=False) + "\n"
+    text = json.dumps(plain(value), indent=2, sort_keys=False) + "\n"
     write_atomically(path, lambda file: file.write(text.encode()))
 
 
@@ -131,10 +142,14 @@ def load_state(path: Path) -> Any:
 
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}")
-    with safe_open(str(path), framework="pt") as file:
-        metadata = file.metadata() or {}
-        tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-    return _put_together(json.loads(metadata["hgeo"]), tensors) if "hgeo" in metadata else tensors
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
+        return _put_together(json.loads(metadata["hgeo"]), tensors) if "hgeo" in metadata else tensors
+    except Exception as error:  # whatever a file that is cut off or overwritten raises inside safetensors
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise ValueError(f"{path} is damaged ({reason})") from error
 
 
 def _take_apart(value: Any, tensors: dict[str, Tensor]) -> Any:
@@ -165,12 +180,12 @@ def _put_together(skeleton: dict[str, Any], tensors: dict[str, Tensor]) -> Any:
     return content
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """JSON has no NaN and no infinity; they become null."""
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, (torch.dtype, torch.device, Path)):
@@ -178,12 +193,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}; is {path.parent} a run folder of hgeo train?")
     try:
         value = json.loads(path.read_text())
-    except json.JSONDecodeError as error:
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not JSON ({error})") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds a {type(value).__name__}, expected an object")

@@ -28,12 +28,15 @@ class Health:
     ``at_limit``: share of hidden points at the largest radius that the dtype can hold (the last layer's radii are the
     confidence of its logits, and no distance is taken there). ``entropy``: entropy of the attention
     weights of a node, divided by the logarithm of how many there are, averaged: 1 is uniform, 0 looks at one node only.
-    ``None`` where a model has no such layer.
+    ``layer`` (from 1 on) of ``layers`` that attend is the one with this entropy. ``None`` where a model has no such
+    layer.
     """
 
     at_limit: float | None = None
     entropy: float | None = None
     max_radius: float | None = None
+    layer: int | None = None
+    layers: int | None = None
 
     def warning(self) -> str | None:
         """A sentence when aggregation has stopped, else None. Its first word tells which of the two it is."""
@@ -44,10 +47,12 @@ class Health:
                 "or --dtype float64."
             )
         if self.entropy is not None and self.entropy < _LITTLE_ENTROPY:
+            where = "" if self.layer is None else f" of layer {self.layer} of {self.layers}"
             return (
-                f"collapsed: attention (mean entropy {self.entropy:.3f} of 1) looks at one neighbour or only "
-                "at the node itself; aggregation has stopped. Try a smaller beta, attention dropout, "
-                "or self_score='mean'."
+                f"collapsed: attention{where} (mean entropy {self.entropy:.3f} of 1) looks at one neighbour or only "
+                "at the node itself; aggregation has stopped there. Nothing is lost where the other layers "
+                "aggregate enough, or features alone do (compare --model mlp); else try a smaller beta, attention "
+                "dropout, or self_score='mean'."
             )
         return None
 
@@ -103,10 +108,13 @@ def inspect(model: nn.Module, graph: Any, features: Tensor) -> Health:
             for layer, inputs, _ in seen
             if _attends(layer) and (entropy := attention_entropy(inputs[0], _attention(layer, inputs))) is not None
         ]
+    worst = min(range(len(entropies)), key=entropies.__getitem__, default=None)
     return Health(
         at_limit=max((share for share, _ in limits), default=None),
         max_radius=max((radius for _, radius in limits), default=None),
-        entropy=min(entropies, default=None),
+        entropy=None if worst is None else entropies[worst],
+        layer=None if worst is None else worst + 1,
+        layers=None if worst is None else len(entropies),
     )
 
 

@@ -89,7 +89,8 @@ def graph_runs(
         for seed in seeds:
             runs.append(Run(config, seed, splits.index(_split_of(dataset, seed))))
             owners.append(name)
-    results = train_runs(Views(*data), runs, evaluate=True, eval_every=3 if dataset in LARGE else 1)
+    views = Views(*data)
+    results = train_runs(views, runs, evaluate=views.full, eval_every=3 if dataset in LARGE else 1)
     table: dict[str, list[dict[str, Any]]] = {name: [] for name in settings}
     for name, result in zip(owners, results, strict=True):
         assert result.logits is not None
@@ -163,8 +164,12 @@ def graph_cells(
     for members in families.values():
         configs = {method: _table_config(dataset, dim, method, frozen).to_dict() for method in members}
         arguments = {"dataset": dataset, "dim": dim, "configs": configs, "seeds": list(seeds)}
-        cells.append(Cell("hgeo.train._reproduce:graph_runs", arguments, cost=price * len(members)))
+        cells.append(_graph_cell(arguments, cost=price * len(members)))
     return cells
+
+
+def _graph_cell(arguments: dict[str, Any], cost: float = 1.0) -> Cell:
+    return Cell("hgeo.train._reproduce:graph_runs", arguments, cost=cost, version=2)
 
 
 def shallow_cell(dataset: str, dim: int, method: str, options: dict[str, Any], seeds: Sequence[int]) -> Cell:
@@ -205,11 +210,11 @@ def ablation_cells(dataset: str, dim: int, seeds: Sequence[int], base: Config | 
         f"{other_sum}, uniform": replace(turned, beta=0.0),
     }
     configs = {name: config.to_dict() for name, config in variants.items()}
-    cells = [Cell("hgeo.train._reproduce:graph_runs", _ablation_arguments(dataset, dim, configs, seeds), cost=10.0)]
+    cells = [_graph_cell(_ablation_arguments(dataset, dim, configs, seeds), cost=10.0)]
     for method in ("gat", "gcn"):
         other = replace(defaults(method, dim), epochs=start.epochs, patience=start.patience)
         arguments = _ablation_arguments(dataset, dim, {method.upper(): other.to_dict()}, seeds)
-        cells.append(Cell("hgeo.train._reproduce:graph_runs", arguments))
+        cells.append(_graph_cell(arguments))
     return cells
 
 
@@ -270,7 +275,8 @@ def embedding(
         model = shallow(method, 2, **options)
         vectors = log0(model.manifold, model.fit(data, seed=seed))
     else:
-        (result,) = train_batch(Views(data), [Run(Config.from_dict(config), seed)], evaluate=True)
+        views = Views(data)
+        (result,) = train_batch(views, [Run(Config.from_dict(config), seed)], evaluate=views.full)
         assert result.hidden is not None
         vectors = result.hidden
     return {"method": method, "tangent": [[round(float(x), 4) for x in row] for row in vectors.tolist()]}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import json
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from hgeo.data import Dataset, load
 from hgeo.graph import backends
 from hgeo.tasks import clustering_nmi
 from hgeo.train._fit import fit
-from hgeo.train._folder import RunFolder, write_json
+from hgeo.train._folder import RunFolder, read_json, write_json
 from hgeo.train._optimizer import make_optimizer
 
 __all__ = ["Job", "Session", "embed", "load_run", "summarize"]
@@ -43,9 +43,9 @@ class Job:
     def __post_init__(self) -> None:
         if self.dtype not in _DTYPES:
             raise ValueError(f"dtype is {self.dtype!r}, expected one of {', '.join(_DTYPES)}")
-        if self.device.startswith("cuda") and not torch.cuda.is_available():
-            raise ValueError(f"device is {self.device!r}, but this torch sees no CUDA device; use --device cpu")
-        table = backends(self.device.partition(":")[0])
+        if not 0 <= self.seed < 2**32:
+            raise ValueError(f"the seed is {self.seed}, expected 0 … {2**32 - 1}")
+        table = backends(_checked_device(self.device).type)
         reason = None if self.backend == "auto" else table.get(self.backend, f"known: auto, {', '.join(table)}")
         if reason is not None:
             raise ValueError(f"backend {self.backend!r} cannot be used; {reason}")
@@ -109,6 +109,20 @@ class Job:
         return result.to_dict()
 
 
+def _checked_device(name: str) -> torch.device:
+    try:
+        device = torch.device(name)
+    except RuntimeError:
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise ValueError(f"device is {name!r}, expected cpu, cuda or cuda:NUMBER")
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device is {name!r}, but this torch sees no CUDA device; use --device cpu")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise ValueError(f"device is {name!r}, but this torch sees {torch.cuda.device_count()} CUDA device(s)")
+    return device
+
+
 class Session:
     """Several jobs that belong together, in one folder: a run folder each, and ``session.json`` over them.
 
@@ -119,6 +133,10 @@ class Session:
     def __init__(self, jobs: Sequence[Job], path: str | Path, *, threads: int | None = None) -> None:
         if not jobs:
             raise ValueError("a session needs at least one job")
+        names = [f"{job.model}-seed{job.seed}" for job in jobs]
+        double = next((name for name in names if names.count(name) > 1), None)
+        if double is not None:
+            raise ValueError(f"{double} is asked for twice; a model and a seed have one folder")
         self.jobs, self.path, self.threads = list(jobs), Path(path).expanduser(), threads
 
     @classmethod
@@ -128,8 +146,36 @@ class Session:
         file = path / "session.json"
         if not file.is_file():
             raise FileNotFoundError(f"no file {file}; there is no run of hgeo train to go on with")
-        session = json.loads(file.read_text())
-        return cls([Job(**job) for job in session["jobs"]], path, threads=session.get("threads"))
+        session = read_json(file)
+        jobs, known = session.get("jobs"), {field.name for field in dataclasses.fields(Job)}
+        if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+            raise ValueError(f"{file} has no list of jobs")
+        for job in jobs:
+            unknown, missing = sorted(set(job) - known), sorted({"dataset", "model", "space"} - set(job))
+            if unknown or missing:
+                wrong = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
+                raise ValueError(f"{file} holds a job that this hgeo cannot read ({wrong})")
+        try:
+            return cls([Job(**job) for job in jobs], path, threads=session.get("threads"))
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{file} holds a job that this hgeo cannot read ({error})") from error
+
+    def in_the_way(self) -> Path | None:
+        """A file or folder that is there already and that this session would write, if there is one."""
+        pictures = ("embedding.png", "embedding.svg", "embedding.html", "curves.png", "curves.svg")
+        run = ("config.json", "metrics.jsonl", "result.json", "model.safetensors", "checkpoint", *pictures)
+        own = ("session.json", "summary.json", "embedding.png", "embedding.svg")
+        targets = [self.path / name for name in own]
+        for job in self.jobs:
+            folder = self.folder(job).path
+            targets += [folder / name for name in run] if folder == self.path else [folder]
+        return next((target for target in targets if target.exists()), None)
+
+    def discard(self) -> None:
+        """Remove ``session.json``, and the folder if nothing else is in it."""
+        (self.path / "session.json").unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            self.path.rmdir()
 
     def write(self) -> None:
         """``session.json``: what is to be run, for :meth:`load`."""
@@ -170,7 +216,10 @@ def load_run(path: str | Path, *, dataset: Dataset | None = None) -> tuple[nn.Mo
     job = Job(**{name: value for name, value in config.items() if name in names})
     dataset = job.load() if dataset is None else dataset
     model = job.build(dataset)
-    model.load_state_dict(folder.weights())
+    try:
+        model.load_state_dict(folder.weights())
+    except RuntimeError as error:
+        raise ValueError(f"the weights in {folder.path} do not fit {job.model} on {job.dataset}") from error
     model.eval()
     return model, dataset, folder
 

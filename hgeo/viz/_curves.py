@@ -21,7 +21,7 @@ def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Any:
     if not metrics:
         raise ValueError("there is no finished epoch in this run, nothing to draw")
     panels = [
-        ("loss", [("loss", "training"), ("val_loss", "validation")]),
+        ("loss", [("loss", "training: dropout,\nsmoothed labels"), ("val_loss", "validation: neither")]),
         ("accuracy", [("val_accuracy", "validation")]),
     ]
     if any(
@@ -45,7 +45,8 @@ def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Any:
                     [row["epoch"] for row in rows], [row[key] for row in rows], color=color_of(index), label=label
                 )
         if name == "accuracy":
-            best = max(metrics, key=lambda row: (row["val_accuracy"], -row["val_loss"]))
+            finite = [row for row in metrics if row["val_loss"] is not None]  # JSON writes null for nan
+            best = max(finite or metrics, key=lambda row: (row["val_accuracy"], -(row["val_loss"] or 0.0)))
             axes.axvline(
                 best["epoch"], color=INK, linewidth=0.8, linestyle=":", label=f"best: {best['val_accuracy']:.3f}"
             )

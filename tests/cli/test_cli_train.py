@@ -2,14 +2,17 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import hgeo
 from hgeo.cli import main
 
 QUICK = ["--epochs", "4", "--no-pictures"]
@@ -60,6 +63,144 @@ def test_default_folders_do_not_collide(here, capsys):
     for _ in range(2):
         assert main(["train", "--dataset", "karate", *QUICK]) == 0
     assert sorted(path.name for path in (here / "runs").iterdir()) == ["karate-hat-ball2", "karate-hat-ball2-2"]
+
+
+@pytest.mark.parametrize("name", ["result.json", "summary.json", "model.safetensors", "embedding.png"])
+def test_a_users_own_file_is_not_overwritten(here, capsys, name):
+    (here / "run").mkdir()
+    (here / "run" / name).write_text("mine")
+    assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 2
+    assert f"run/{name} is there already" in capsys.readouterr().err
+    assert (here / "run" / name).read_text() == "mine"
+    assert len(list((here / "run").iterdir())) == 1
+
+
+def test_a_folder_that_a_session_would_fill_is_not_touched(here, capsys):
+    (here / "run" / "mlp-seed0").mkdir(parents=True)
+    assert main(["train", "--dataset", "karate", "--model", "hat,mlp", "--out", "run", *QUICK]) == 2
+    assert "run/mlp-seed0 is there already" in capsys.readouterr().err
+
+
+def test_resuming_refuses_options_that_it_would_not_obey(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 0
+    assert main(["train", "--resume", "--out", "run", "--epochs", "50", "--model", "gat", "--no-pictures"]) == 2
+    assert "leave out --model, --epochs" in capsys.readouterr().err
+    assert main(["train", "--resume", "--out", "run", "--dtype", "float32", "--split-seed", "0"]) == 2
+    assert "leave out --split-seed, --dtype" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("{ not json", "run/session.json is not JSON"),
+        ("[]", "run/session.json holds a list"),
+        ('{"jobs": 3}', "run/session.json has no list of jobs"),
+        ('{"jobs": [{"dataset": "karate", "model": "hat", "space": "ball:2", "colour": 1}]}', "unknown: colour"),
+        ('{"jobs": [{"dataset": "karate", "model": "hat"}]}', "run/session.json holds a job.*missing: space"),
+    ],
+)
+def test_a_session_that_cannot_be_read_is_named(here, capsys, content, message):
+    (here / "run").mkdir()
+    (here / "run" / "session.json").write_text(content)
+    assert main(["train", "--resume", "--out", "run"]) == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+def test_a_damaged_checkpoint_is_one_line(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 0
+    (here / "run" / "result.json").unlink()
+    (here / "run" / "checkpoint" / "state.safetensors").write_bytes(b"")
+    capsys.readouterr()
+    assert main(["train", "--resume", "--out", "run", "--no-pictures"]) == 2
+    err = capsys.readouterr().err
+    assert "state.safetensors is damaged" in err
+    assert err.count("\n") == 1
+
+
+def test_a_run_whose_loss_is_never_finite_says_so_and_leaves_no_folder(here, capsys):
+    wild = ["train", "--dataset", "karate", "--lr", "1e30", "--no-pictures"]
+    assert main([*wild, "--model", "mlp", "--out", "run"]) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("hgeo train: mlp seed 0: the loss is not finite")
+    assert captured.err.count("\n") == 1
+    assert captured.out == ""
+    assert not (here / "run").exists()
+
+
+def test_a_failed_run_does_not_take_the_others_with_it(here, capsys, monkeypatch):
+    from hgeo.train import Job, TrainingError
+
+    real = Job.run
+
+    def run(self, *arguments, **options):
+        if self.model == "mlp":
+            raise TrainingError("the loss is not finite")
+        return real(self, *arguments, **options)
+
+    monkeypatch.setattr(Job, "run", run)
+    assert main(["train", "--dataset", "karate", "--model", "mlp,hat", "--out", "run", "--json", *QUICK[:2]]) == 1
+    captured = capsys.readouterr()
+    assert [row["model"] for row in json.loads(captured.out)["summary"]] == ["hat"]
+    assert "mlp seed 0" in captured.err
+    assert not (here / "run" / "mlp-seed0").exists()
+    assert (here / "run" / "hat-seed0" / "embedding.png").exists()
+
+
+def test_ctrl_c_before_anything_was_written_offers_no_folder(here, capsys, monkeypatch):
+    from hgeo.train import Job
+
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Job, "load", interrupted)
+    assert main(["train", "--dataset", "karate", "--out", "run"]) == 130
+    assert capsys.readouterr().err == "\nhgeo: interrupted; nothing was begun\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["train", "--seed", "3"], "unrecognized arguments: --seed 3"),
+        (["train", "--epochs", "many"], "argument --epochs: 'many' is not a whole number from 1 on"),
+        (["train", "--first-seed", "-3"], "argument --first-seed: '-3' is not a whole number from 0 on"),
+        (["train", "--split-seed", "-1"], "argument --split-seed: '-1' is not a whole number from 0 on"),
+        (["data", "karate", "--seed", "-1"], "argument --seed: '-1' is not a whole number from 0 on"),
+        (["data", "karate", "--split-seed", "-1"], "argument --split-seed"),
+        (["check", "ball:2", "--examples", "0"], "argument --examples: '0' is not a whole number from 1 on"),
+        (["plot", "run", "--layer", "0"], "argument --layer: '0' is not a whole number from 1 on"),
+        (["plot", "run", "--att", "3"], "unrecognized arguments: --att 3"),
+    ],
+)
+def test_a_wrong_word_is_refused_by_the_name_of_its_option(here, capsys, arguments, message):
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_json_of_a_graph_without_links_is_strict(here, capsys):
+    np.savez(here / "dust.npz", edge_index=np.zeros((2, 0), int), feat=np.eye(8), label=np.arange(8) % 2)
+    assert main(["data", "dust.npz", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out, parse_constant=lambda name: pytest.fail(name))
+    assert found["homophily"] is None
+    assert main(["data", "dust.npz"]) == 0
+    assert "no links between labelled nodes" in capsys.readouterr().out
+
+
+def test_data_speaks_of_what_was_done_to_it_in_a_line(here, capsys):
+    np.savez(here / "gaps.npz", edge_index=np.array([[0, 1], [2, 3]]), feat=np.eye(8), label=np.arange(8) % 2 * 5)
+    assert main(["data", "gaps.npz", "--json"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err.startswith("hgeo: gaps.npz: label has gaps")
+    assert captured.err.count("\n") == 1
+    assert json.loads(captured.out)["classes"] == 2
+
+
+def test_a_reader_who_leaves_is_no_error(here):
+    script = f"{sys.executable} -m hgeo data karate --json | head -c 20"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert len(done.stdout) == 20
+    assert done.stderr == ""
 
 
 def test_a_finished_run_resumes_to_what_it_was(here, capsys):
@@ -145,7 +286,17 @@ def test_ctrl_c_leaves_a_resumable_folder_and_exit_code_130(here):
         (["--dataset", "karate", "--set", "beta"], "expected NAME=VALUE"),
         (["--dataset", "karate", "--set", "lr=fast"], "lr is 'fast', expected float"),
         (["--dataset", "karate", "--set", "self_score=max"], "self_score is 'max', expected 'zero' or 'mean'"),
-        (["--dataset", "karate", "--lr", "-1"], "lr must be"),
+        (["--dataset", "karate", "--lr", "-1"], "lr is -1.0, expected a number above 0"),
+        (["--dataset", "karate", "--lr", "0"], "lr is 0.0, expected a number above 0"),
+        (["--dataset", "karate", "--set", "weight_decay=-1"], "weight_decay is -1, expected a number from 0 on"),
+        (["--dataset", "karate", "--set", "foo=1"], "no setting foo; the settings are beta, beta_out, radius_norm"),
+        (["--dataset", "karate", "--set", "dim=4"], "no setting dim; the dimension is that of the space"),
+        (["--dataset", "karate", "--set", "c=0.5"], "no setting c; the curvature is that of the space"),
+        (["--dataset", "karate", "--model", "hat,hat"], "hat-seed0 is asked for twice"),
+        (["--dataset", "karate", "--model", ","], "names no model"),
+        (["--dataset", "karate", "--device", "foo"], "device is 'foo', expected cpu, cuda or cuda:NUMBER"),
+        (["--dataset", "karate", "--device", "mps"], "device is 'mps', expected cpu, cuda or cuda:NUMBER"),
+        (["--dataset", "karate", "--device", "meta"], "device is 'meta', expected cpu, cuda or cuda:NUMBER"),
         (["--resume"], "--resume needs --out"),
         (["--resume", "--out", "nothing"], "no file nothing/session.json"),
         (["--dataset", "karate", "--backend", "warp"], "warp"),
@@ -196,10 +347,12 @@ def test_plot_draws_a_run_again_and_a_node_it_is_asked_for(here, capsys):
     assert main(["plot", "run", "--attention", "33", "--layer", "2"]) == 0
     written = capsys.readouterr().out.split()
     assert "run/embedding.html" in written
-    assert "run/attention-33.svg" in written
+    assert "run/attention-33-layer2.svg" in written
     assert all((here / path).stat().st_size > 0 for path in written)
-    table = (here / "run" / "attention-33.md").read_text()
+    table = (here / "run" / "attention-33-layer2.md").read_text()
+    assert table.startswith("Layer 2: whom node 33 listens to")
     assert "33 (itself)" in table
+    assert not (here / "run" / "attention-33-layer1.md").exists()
 
 
 @pytest.mark.parametrize(
@@ -214,6 +367,12 @@ def test_plot_says_what_is_missing(here, capsys, arguments, message):
     assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 0
     assert main(["plot", *arguments]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_plot_says_which_models_tell_their_attention(here, capsys):
+    assert main(["train", "--dataset", "karate", "--model", "mlp", "--out", "run", *QUICK]) == 0
+    assert main(["plot", "run", "--attention", "1"]) == 2
+    assert "has no layer that tells its attention; those have: hat, hat-uniform, hat-paper" in capsys.readouterr().err
 
 
 def test_plot_of_a_session_names_its_runs(here, capsys):
@@ -264,6 +423,22 @@ def test_importing_the_command_line_is_silent():
         [sys.executable, "-m", "hgeo", "data"], capture_output=True, text=True, env=environment, check=True
     )
     assert done.stderr == ""
+
+
+def test_in_a_new_home_json_stands_alone_and_nobody_speaks(here):
+    """DGL's first import in a home folder chooses a backend and says so on stdout."""
+    environment = {name: value for name, value in os.environ.items() if name != "DGLBACKEND"}
+    environment |= {"HOME": str(here), "XDG_CONFIG_HOME": str(here / "config")}
+    command = [sys.executable, "-m", "hgeo", "train", "--dataset", "karate", "--model", "gat", "--json", *QUICK]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.stderr == ""
+    assert [row["model"] for row in json.loads(done.stdout)["summary"]] == ["gat"]
+
+
+def test_dgl_is_imported_in_one_place():
+    folder = Path(hgeo.__file__).parent
+    direct = re.compile(r"^\s*(import dgl\b|from dgl\b)", re.MULTILINE)
+    assert [path.name for path in folder.rglob("*.py") if direct.search(path.read_text())] == []
 
 
 @pytest.fixture

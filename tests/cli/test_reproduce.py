@@ -13,13 +13,16 @@ def reproduce(tmp_path, what, *more):
     )
 
 
-def test_both_tables_come_from_the_same_cells(tmp_path, capsys):
+def test_both_tables_come_from_the_same_cells_where_their_settings_agree(tmp_path, capsys):
     small = (
         "--datasets", "karate", "--dims", "2", "--methods", "line-1st", "gcn", "hat", "hat-uniform", "--seeds", "2",
         "--shallow-seeds", "1", "--configs", str(tmp_path / "frozen.json"),
     )  # fmt: skip
     config = {"method": "hat", "dim": 2, "epochs": 4, "patience": 4}
-    cells = {f"karate/2/{method}": {"config": {**config, "method": method}} for method in ("hat", "gcn")}
+    cells = {}
+    for method in ("hat", "gcn"):
+        chosen = {"config": {**config, "method": method}}
+        cells[f"karate/2/{method}"] = {"classification": chosen, "clustering": chosen}
     (tmp_path / "frozen.json").write_text(json.dumps({"cells": cells}))
     assert reproduce(tmp_path, "classification", *small) == 0
     table = json.loads((tmp_path / "out" / "classification.json").read_text())
@@ -33,6 +36,29 @@ def test_both_tables_come_from_the_same_cells(tmp_path, capsys):
     assert "| karate | 2 |" in text
     assert "uniform weights" in text
     assert "hgeo reproduce clustering --datasets karate" in text
+
+
+def test_each_table_has_the_settings_that_were_chosen_for_its_task(tmp_path):
+    chosen = {
+        task: {"config": {"method": "gcn", "dim": 2, "epochs": epochs, "patience": 1}}
+        for task, epochs in (("classification", 1), ("clustering", 3))
+    }
+    (tmp_path / "frozen.json").write_text(json.dumps({"cells": {"karate/2/gcn": chosen}}))
+    small = ("--datasets", "karate", "--dims", "2", "--methods", "gcn", "--seeds", "1")
+    seen = set()
+    for task in chosen:
+        assert reproduce(tmp_path, task, *small, "--configs", str(tmp_path / "frozen.json")) == 0
+        for path in (tmp_path / "cache").glob("*.json"):
+            seen.add(json.loads(path.read_text())["arguments"]["configs"]["gcn"]["epochs"])
+    assert seen == {2, 6}  # a table's runs may last twice as long as the search's
+
+
+def test_quick_walks_can_be_for_some_data_sets_only(tmp_path):
+    small = ("--datasets", "karate", "hierarchy", "--dims", "2", "--methods", "deepwalk", "--shallow-seeds", "1")
+    assert reproduce(tmp_path, "classification", *small, "--quick-walks", "hierarchy", "--cached-only") == 0
+    text = (tmp_path / "out" / "classification.md").read_text()
+    assert "--quick-walks hierarchy" in text
+    assert "DeepWalk and Node2vec on hierarchy with 10 walks" in text
 
 
 def test_what_is_not_in_the_cache_is_left_out_if_so_asked(tmp_path):

@@ -11,7 +11,7 @@ from hgeo.cli import main
 from hgeo.data import load
 from hgeo.models import Config
 from hgeo.train import _tune
-from hgeo.train._tune import Budget, frozen_configs, search_space, tune_cell
+from hgeo.train._tune import TASKS, Budget, frozen_configs, search_space, tune_cell
 
 
 def tune(tmp_path, *more):
@@ -52,15 +52,17 @@ def test_every_method_searches_the_same_training_settings():
     assert spaces["hat-paper"] == common
     assert spaces["gcn"] == common | {"readout"}
     assert spaces["gat"] == common | {"readout", "degree_norm"}
-    assert spaces["hat"] - spaces["gat"] == {"beta", "beta_out", "self_score"}
+    assert spaces["hat"] - spaces["gat"] == {"beta", "beta_out", "self_score", "radius_norm"}
 
 
 def test_the_frozen_file_of_the_package_can_be_read():
-    for name, config in frozen_configs().items():
-        dataset, dim, method = name.split("/")
-        assert isinstance(config, Config)
-        assert (config.dim, config.method) == (int(dim), method)
-        assert dataset
+    assert TASKS == ("classification", "clustering")
+    for task in TASKS:
+        for name, config in frozen_configs(task=task).items():
+            dataset, dim, method = name.split("/")
+            assert isinstance(config, Config)
+            assert (config.dim, config.method) == (int(dim), method)
+            assert dataset
 
 
 def test_what_cannot_be_tuned_is_named(tmp_path, capsys):

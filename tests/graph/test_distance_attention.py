@@ -1,9 +1,11 @@
 """Distance attention: every backend computes the operation that its docstring states."""
 
+import gc
 import math
 import os
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import hgeo.math as hm
 from hgeo.graph import (
     Graph,
+    _torch_attention,
     backends,
     distance_attention,
     edge_distance,
@@ -171,6 +174,29 @@ def test_near_duplicates_keep_their_digits_in_float32(backend: str, gap: float, 
     (true_slope,) = torch.autograd.grad(truth.sum(), exact)
     error = (slope.double() - true_slope).norm() / true_slope.norm()
     assert error < 64 * 2**-23 * conditioning
+
+
+def test_points_brought_back_to_the_rim_have_the_references_gradients(
+    graph: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (
+        "hgeo.math",
+        "hgeo.math._contract",
+        "hgeo.math._stereographic",
+    ):  # a rim so wide that 1 - c|x|² keeps its digits there
+        monkeypatch.setattr(f"{module}.boundary_margin", lambda dtype: 1e-2)
+    far = points_for(graph)
+    far[::3] *= 40.0
+    results = []
+    for name in ("torch", "reference"):
+        u, k = far.clone().requires_grad_(), torch.tensor(-1.0, dtype=torch.float64, requires_grad=True)
+        scale = torch.tensor(1.1, dtype=torch.float64, requires_grad=True)
+        out, _ = distance_attention(
+            graph, u, k=k, beta=0.1, score_scale=scale, points_k=k.detach(), points_elu=True, backend=name
+        )
+        loss = (out * torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view_as(out)).sum()
+        results.append((out, *torch.autograd.grad(loss, (u, k, scale))))
+    torch.testing.assert_close(*results, rtol=1e-10, atol=1e-12)
 
 
 def test_antipodes_of_a_sphere_keep_their_digits(backend: str) -> None:
@@ -490,3 +516,120 @@ def test_a_backend_that_cannot_run_says_why() -> None:
     for name in missing:
         with pytest.raises(ValueError, match=f"backend '{name}' cannot run on meta: .*Use backend='auto'"):
             edge_softmax(LOOPED.to("meta"), torch.ones(2, 1, device="meta"), backend=name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("backend", ["reference", "torch", "dgl", "fused"])
+def test_the_parts_compute_half_precision_in_float32(backend, dtype) -> None:
+    graph = Graph(torch.tensor([0, 1]), torch.tensor([1, 0]), num_src=2).with_self_loops()
+    p = torch.tensor([[[0.1, 0.2]], [[0.3, -0.1]]]).to(dtype)
+    distance = edge_distance(graph, p, k=-1.0, backend=backend)
+    weights = edge_softmax(graph, -distance, backend=backend)
+    out = weighted_sum(graph, weights, p, backend=backend)
+    exact = edge_distance(graph, p.float(), k=-1.0, backend="reference")
+    assert {distance.dtype, weights.dtype, out.dtype} == {dtype}
+    torch.testing.assert_close(distance.float(), exact, rtol=0.01, atol=1e-6)
+    torch.testing.assert_close(weights.float(), edge_softmax(graph, -exact, backend="reference"), rtol=0.02, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch", "dgl", "fused"])
+def test_a_destination_whose_edges_are_all_taken_out_gets_weights_of_zero(backend) -> None:
+    graph = Graph(torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1]), num_src=2)
+    scores = torch.tensor([[-torch.inf], [-torch.inf], [0.5]], requires_grad=True)
+    weights = edge_softmax(graph, scores, backend=backend)
+    assert weights.flatten().tolist() == [0.0, 0.0, 1.0]
+    weights.sum().backward()
+    assert bool(torch.isfinite(scores.grad).all())
+
+
+def test_dgl_says_that_it_has_no_second_derivative() -> None:
+    graph = Graph(torch.tensor([0, 1]), torch.tensor([1, 0]), num_src=2).with_self_loops()
+    u = torch.randn(2, 1, 3, dtype=torch.float64, requires_grad=True)
+    out, _ = distance_attention(graph, u, k=-1.0, beta=1.0, backend="dgl")
+    (slope,) = torch.autograd.grad(out.square().sum(), u, create_graph=True)
+    with pytest.raises(RuntimeError, match='backend="reference"'):
+        slope.sum().backward()
+
+
+def ring(nodes: int = 5) -> Graph:
+    ids = torch.arange(nodes)
+    return Graph(torch.cat([ids, ids.roll(1)]), torch.cat([ids.roll(1), ids]), num_src=nodes).with_self_loops()
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize("written", ["out", "factor", "u"])
+def test_the_torch_backend_notices_writes_before_its_backward_pass(written: str, heads: int) -> None:
+    graph = ring()
+    leaf = torch.randn(5, heads, 3, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    u, factor = leaf.clone(), torch.ones(graph.num_edges, heads)
+    out, _ = distance_attention(graph, u, k=-1.0, beta=1.0, edge_factor=factor, backend="torch")
+    loss = out.sum()
+    with torch.no_grad():
+        {"out": out, "factor": factor, "u": u}[written].mul_(5.0)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("out_elu", [None, False, True])
+def test_the_torch_backend_is_freed_without_a_garbage_collection(
+    monkeypatch: pytest.MonkeyPatch, out_elu: bool | None
+) -> None:
+    buffers, attend = [], _torch_attention._forward
+
+    def spy(*arguments):
+        found = attend(*arguments)
+        buffers.append(weakref.ref(found[2].heads[0].mass))
+        return found
+
+    monkeypatch.setattr(_torch_attention, "_forward", spy)
+    ending = {} if out_elu is None else {"points_k": torch.tensor(-1.0), "points_elu": out_elu}
+    u = torch.randn(5, 2, 3, requires_grad=True)
+    gc.disable()
+    try:
+        out, _ = distance_attention(ring(), u, k=-1.0, beta=1.0, backend="torch", **ending)
+        buffers.append(weakref.ref(out))
+        assert len(buffers) == 2
+        del out
+        assert [buffer() for buffer in buffers] == [None, None]
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("size", [1.0, 300.0])
+def test_a_negative_beta_prefers_the_far_and_does_not_overflow(backend: str, size: float) -> None:
+    graph, found = ring(), []
+    for name in (backend, "reference"):
+        u = (size * torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(0)).double()).requires_grad_()
+        _, weights = distance_attention(graph, u.detach(), k=-1e-4, beta=-5.0, return_weights=True, backend=name)
+        out, _ = distance_attention(graph, u, k=-1e-4, beta=-5.0, backend=name)
+        found.append((out, weights, *torch.autograd.grad(out.square().sum(), u)))
+    assert all(t.isfinite().all() for t in found[0])
+    for ours, reference in zip(*found, strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-7, atol=1e-7)
+
+
+@pytest.mark.parametrize("k", [0.0, -1e-30])
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e8, 1e12])
+def test_a_flat_space_is_flat_for_points_of_any_size(size: float, k: float) -> None:
+    graph = ring()
+    u = (size * torch.randn(5, 1, 3, generator=torch.Generator().manual_seed(0))).requires_grad_()
+    _, weights = distance_attention(graph, u.detach(), k=k, beta=1 / size, return_weights=True, backend="torch")
+    out, _ = distance_attention(graph, u, k=k, beta=1 / size, backend="torch")
+    assert weights is not None
+    v = u.detach().double().requires_grad_()
+    distance = 2 * torch.linalg.vector_norm(v[graph.row] - v[graph.col] + 1e-200, dim=-1)
+    expected = edge_softmax(graph, -distance / size, backend="reference")
+    torch.testing.assert_close(weights.double(), expected.detach(), rtol=1e-5, atol=1e-6)
+    (slope,) = torch.autograd.grad((out / size).square().sum(), u)
+    mean = weighted_sum(graph, expected, v, backend="reference")
+    (true,) = torch.autograd.grad((mean / size).square().sum(), v)
+    torch.testing.assert_close(slope.double() * size, true * size, rtol=1e-4, atol=1e-5)
+
+
+def test_the_default_device_does_not_matter() -> None:
+    graph, points = ring(), torch.randn(5, 3)
+    arguments = points, graph.row, graph.col, graph.rowptr, torch.ones(graph.num_edges)
+    expected = _torch_attention._pulls(*arguments)
+    with torch.device("meta"):
+        pulls = _torch_attention._pulls(*arguments)
+    torch.testing.assert_close(pulls, expected)

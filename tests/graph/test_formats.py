@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse
 import torch
 
+import hgeo
 from hgeo.graph import Graph, _convert, as_graph
 
 dgl = pytest.importorskip("dgl")
@@ -212,6 +213,7 @@ def test_no_dgl_is_needed_for_graphs_that_are_not_dgls() -> None:
 import sys
 sys.modules["dgl"] = None  # importing it fails, as where it is missing or broken
 import torch, hgeo
+import hgeo
 from hgeo.graph import as_graph, backends
 g = as_graph(torch.tensor([[0, 1], [1, 0]])).with_self_loops()
 out, _ = hgeo.graph.distance_attention(g, torch.randn(2, 1, 3), k=-1.0, beta=1.0)
@@ -225,3 +227,81 @@ else:
     raise AssertionError
 """
     subprocess.run([sys.executable, "-W", "error::ImportWarning", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("loops", ["some", "all"])
+def test_a_new_block_gets_its_self_loops_as_any_graph_does(loops: str) -> None:
+    torch.manual_seed(0)
+    num_src, num_dst, edges = 900, 400, 6000  # so many that they are sorted by counting
+    src, dst = torch.randint(num_src, (edges,)), torch.randint(num_dst, (edges,))
+    if loops == "all":
+        src[:num_dst] = dst[:num_dst] = torch.arange(num_dst)
+    plain = Graph(src, dst, num_src=num_src, num_dst=num_dst)
+    for looked_at in (False, True):
+        block = dgl.create_block((src, dst), num_src_nodes=num_src, num_dst_nodes=num_dst)
+        given = as_graph(block)
+        if looked_at:  # sorted already, without the loops
+            assert torch.equal(given.perm, plain.perm)
+        found, expected = given.with_self_loops(), plain.with_self_loops()
+        assert (found is given) == (loops == "all")
+        for name in ("row", "col", "perm", "rowptr"):
+            assert torch.equal(getattr(found, name), getattr(expected, name))
+
+
+@pytest.mark.parametrize("form", ["coo", "csr", "csc"])
+def test_a_dgl_graph_may_hold_one_sparse_format_only(form) -> None:
+    g = FORMATS["dgl"]()
+    read, expected = as_graph(g.formats([form])), as_graph(g)
+    assert torch.equal(read.row, expected.row)
+    assert torch.equal(read.col, expected.col)
+    numbers = torch.arange(float(read.num_edges)).unsqueeze(1)
+    assert torch.equal(read.to_caller_order(numbers)[0], expected.to_caller_order(numbers)[0])
+
+
+def test_a_block_without_its_destinations_among_the_sources_is_refused() -> None:
+    g = dgl.rand_graph(50, 300)
+    seeds = torch.tensor([5, 7, 9])
+    with pytest.raises(ValueError, match=r"not its first sources.*include_dst_in_src=True"):
+        as_graph(dgl.to_block(dgl.in_subgraph(g, seeds), seeds, include_dst_in_src=False))
+
+
+def test_what_is_nearly_a_graph_gets_a_hint() -> None:
+    with pytest.raises(TypeError, match=r"convert it with \.long\(\)"):
+        as_graph(torch.tensor([[], []]))
+    with pytest.raises(TypeError, match=r"pass its \.edge_index"):
+        as_graph(type("Data", (), {"edge_index": EDGE_INDEX})())
+    with pytest.raises(TypeError, match="num_src must be a whole number, got '6'"):
+        hgeo.Graph(EDGE_INDEX[0], EDGE_INDEX[1], num_src="6")
+    with pytest.raises(TypeError, match="edge_index must be a tensor"):
+        hgeo.Graph.from_edge_index([[0], [1]])
+
+
+def test_a_block_with_more_destinations_than_sources_is_refused() -> None:
+    ids = torch.arange(5000)
+    block = dgl.create_block((torch.zeros_like(ids), ids), num_src_nodes=1, num_dst_nodes=200_000)
+    with pytest.raises(ValueError, match="first sources"):
+        as_graph(block)
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_writing_to_what_a_dgl_graph_was_made_of_does_not_change_its_conversion(dtype: torch.dtype) -> None:
+    src, dst = EDGE_INDEX.to(dtype, copy=True).unbind(0)
+    g = dgl.graph((src, dst), num_nodes=NODES)
+    graph = as_graph(g)
+    src.fill_(99)
+    assert torch.equal(graph.col, Graph(EDGE_INDEX[0], EDGE_INDEX[1], num_src=NODES).col)
+
+
+@pytest.mark.parametrize("backend", ["reference", "torch", "fused"])
+@pytest.mark.parametrize("form", ["edge_index", "dgl", "torch csr", "scipy csr", "graph"])
+def test_a_graph_first_met_in_inference_mode_can_be_trained_on(form: str, backend: str) -> None:
+    if hgeo.graph.backends()[backend] is not None:
+        pytest.skip(f"no backend {backend}")
+    given = FORMATS[form]()
+    x = torch.randn(NODES, 4)
+    for options in ({}, {"self_score": "mean", "degree_norm": True}):
+        conv = hgeo.nn.HATConv(4, 2, hgeo.PoincareBall(1.0), backend=backend, **options)
+        with torch.inference_mode():
+            conv(given, x)
+        conv(given, x).sum().backward()
+        assert conv.weight.grad.isfinite().all()

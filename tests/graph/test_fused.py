@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import subprocess
 import sys
+import threading
+import time
 import tracemalloc
+import types
 from typing import Any
 
 import pytest
 import torch
 from fused_cases import LEARNED, SHAPES, assert_same, error, evaluate, make_graph, make_inputs
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import hgeo
 from hgeo.graph import Graph, distance_attention
-from hgeo.graph._fused import _attention, available
+from hgeo.graph._fused import _attention, _cpu, available
 from hgeo.graph._fused._compiler import cache_folder
+from hgeo.nn._inputs import dropout_factors
 
 pytestmark = pytest.mark.skipif(not available("cpu")[0], reason=available("cpu")[1])
 
@@ -195,8 +201,9 @@ def test_no_nodes_no_edges() -> None:
         assert bool((u.grad == 0).all())
 
 
-def test_threads_do_not_change_the_answer() -> None:
-    graph = make_graph("directed", nodes=600, edges=12000)
+@pytest.mark.parametrize("kind", ["directed", "symmetric"])
+def test_threads_do_not_change_the_answer(kind: str) -> None:
+    graph = make_graph(kind, nodes=600, edges=12000)
     inputs = make_inputs(graph, [-1.0, 0.5], dim=16, options="factor")
     before = torch.get_num_threads()
     try:
@@ -208,6 +215,31 @@ def test_threads_do_not_change_the_answer() -> None:
         torch.set_num_threads(before)
     for name, value in alone.items():
         torch.testing.assert_close(together[name], value, rtol=0, atol=0)
+
+
+class _Watching(TorchDispatchMode):
+    """Sees every operator, as a tracer would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_who_watches_operators_sees_those_of_the_kernels_and_the_answer_of_the_direct_call() -> None:
+    graph = make_graph("symmetric")
+    u = make_inputs(graph, [-1.0])["u"].detach().requires_grad_()
+    k, found, watching = torch.tensor([-1.0]), [], _Watching()
+    for mode in (contextlib.nullcontext(), watching):
+        with mode:
+            out, _ = _attention.distance_attention(graph, u, k=k, beta=torch.ones(1), out_k=k, out_elu=True)
+            found.append((out, *torch.autograd.grad(out.square().sum(), u)))
+    assert {"hgeo.fused_attention.default", "hgeo.fused_attention_backward.default"} <= set(watching.seen)
+    for direct, operator in zip(*found, strict=True):
+        torch.testing.assert_close(direct, operator, rtol=0, atol=0)
 
 
 def test_half_precision_is_computed_in_float32() -> None:
@@ -389,3 +421,46 @@ def test_the_cache_lives_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPat
     assert cache_folder() == tmp_path / "hgeo"
     monkeypatch.setenv("HGEO_CACHE", str(tmp_path / "mine"))
     assert cache_folder() == tmp_path / "mine"
+
+
+def test_a_default_device_is_for_others() -> None:
+    src, dst = torch.randint(30, (2, 100))
+    inputs = {name: torch.full((2,), value) for name, value in (("k", -1.0), ("beta", 1.0))}
+    conv = hgeo.nn.HATConv(4, 2, hgeo.PoincareBall(1.0), backend="fused")
+    u, x = torch.randn(30, 2, 3, requires_grad=True), torch.randn(30, 4)
+    with torch.device("meta"):
+        graph = Graph(src, dst, 30)
+        out, _ = distance_attention(graph, u, backend="fused", **inputs)
+        out.sum().backward()
+        again = conv(graph, x)
+        again.sum().backward()
+        factors = dropout_factors(x, (3,), 0.5)
+    assert {t.device.type for t in (out, u.grad, again, conv.weight.grad, factors)} == {"cpu"}
+
+
+def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on(monkeypatch) -> None:
+    program, caller = _cpu._Program(), threading.current_thread()
+
+    def address(size: int) -> int:
+        if threading.current_thread() is not caller:
+            raise MemoryError("no scratch memory")
+        deadline = time.monotonic() + 60
+        while not program.errors and time.monotonic() < deadline:
+            time.sleep(0.001)
+        return 0
+
+    monkeypatch.setattr(_cpu, "_memory", types.SimpleNamespace(address=address, tidy=lambda: None))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    with pytest.raises(MemoryError, match="no scratch"):
+        program.run(_cpu._SERIAL_WORK)
+    _, threads = _cpu._queues[os.getpid()]
+    assert all(thread.is_alive() for thread in threads)
+
+
+@pytest.mark.parametrize("large", [False, True])
+def test_only_a_small_buffer_is_kept(large: bool, monkeypatch) -> None:
+    monkeypatch.setattr(_cpu, "_memory", _cpu._Memory())
+    program = _cpu._Program()
+    program.scratch = _cpu._KEPT_SCRATCH if large else 1000
+    program.run(0)
+    assert (_cpu._memory.kept is None) == large

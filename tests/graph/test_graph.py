@@ -161,3 +161,55 @@ def test_the_picture_in_words(graph: Graph) -> None:
 def test_what_is_no_graph_is_refused(src, dst, sizes, error, words) -> None:
     with pytest.raises(error, match=words):
         hgeo.Graph(src, dst, **sizes)
+
+
+@pytest.mark.parametrize(("num_src", "num_dst"), [(1, 2), (1, -1)])
+def test_trusted_edges_need_destinations_among_the_sources_too(num_src: int, num_dst: int) -> None:
+    with pytest.raises(ValueError, match="first sources"):
+        Graph.from_trusted(torch.tensor([0]), torch.tensor([0]), num_src, num_dst)
+
+
+class _Overtaken(Graph):
+    """Another thread has sorted the edges just before this one looks for them a second time."""
+
+    looks = 0
+
+    @property
+    def _unsorted(self):
+        self.looks += 1
+        if self.looks > 1 and self._given is not None:
+            given, self._given = self._given, None
+            self._order = Graph(*given, num_src=5)._order
+        return self._given
+
+    @_unsorted.setter
+    def _unsorted(self, given) -> None:
+        self._given = given
+
+
+@pytest.mark.parametrize("read", [lambda g: g.col, lambda g: g.device, lambda g: g.with_self_loops()])
+def test_a_thread_may_be_overtaken_while_it_sorts(graph: Graph, read) -> None:
+    for looks in (0, 1):
+        overtaken = _Overtaken.from_trusted(SRC, DST, 5, 5)
+        overtaken.looks = looks
+        read(overtaken)
+        assert torch.equal(overtaken.col, graph.col)
+
+
+def test_a_pickled_graph_is_no_larger_than_its_edges() -> None:
+    src, dst = torch.randint(1000, (2, 8000))
+    looped = Graph.from_trusted(src, dst, 1000, 1000).with_self_loops()
+    assert len(pickle.dumps(looped)) < 1.1 * 3 * 8 * looped.num_edges + 4096
+
+
+@pytest.mark.parametrize("edges", [7, 6000])
+def test_a_graph_made_in_inference_mode_holds_no_inference_tensors(edges: int) -> None:
+    src, dst = torch.randint(5, (2, edges))
+    with torch.inference_mode():
+        graphs = [Graph(src, dst, 6), Graph.from_trusted(src, dst, 6, 6), Graph(src + 0, dst + 0, 6)]
+        graphs += [graph.with_self_loops() for graph in graphs]
+        for graph in graphs:
+            graph.cache["a", 1] = (src + 1, {"not": "a tensor"}, graph.csc)
+            kept = [graph.row, graph.col, graph.perm, graph.rowptr, *graph.csc, graph.in_degrees, graph.out_degrees]
+            assert not any(tensor.is_inference() for tensor in [*kept, graph.cache["a", 1][0]])
+            assert type(graph.cache["a", 1][2]) is type(graph.csc)

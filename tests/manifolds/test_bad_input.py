@@ -1,6 +1,7 @@
 """Every method of every manifold refuses what metadata shows to be wrong: the argument, what came, what is expected."""
 
 import geoopt
+import numpy as np
 import pytest
 import torch
 
@@ -39,3 +40,20 @@ def test_the_origin_frame_refuses_integers_by_name(manifold):
         hgeo.log0(manifold, whole)
     with pytest.raises(TypeError, match=r"dist: 'y' is a torch\.int64 tensor"):
         hgeo.dist(manifold, whole.float(), whole)
+
+
+def test_what_is_no_tensor_is_named():
+    for given, kind in ((np.zeros(2), "ndarray"), ([0.0, 0.0], "list")):
+        for manifold in MANIFOLDS.values():
+            with pytest.raises(TypeError, match=f"exp0: 'v': expected a torch tensor, got {kind}"):
+                hgeo.exp0(manifold, given)
+            with pytest.raises(TypeError, match=f"log0: 'x': expected a torch tensor, got {kind}"):
+                hgeo.log0(manifold, given)
+        with pytest.raises(TypeError, match=rf"Lorentz\.projx: 'x': expected a torch tensor, got {kind}"):
+            hgeo.Lorentz().projx(given)
+
+
+def test_the_dimension_of_a_factor_is_a_whole_number():
+    assert hgeo.Product((hgeo.PoincareBall(), np.int64(2))).dims == (2,)
+    with pytest.raises(TypeError, match=r"a factor of a product is a pair"):
+        hgeo.Product((hgeo.PoincareBall(), True))

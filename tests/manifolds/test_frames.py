@@ -191,3 +191,77 @@ def test_points_and_coordinates_of_the_wrong_size_are_refused():
         hgeo.log0(space, torch.zeros(4))
     with pytest.raises(ValueError, match="has dimension 4, asked for 5"):
         hgeo.ambient_dim(space, 5)
+
+
+class Stretched(geoopt.manifolds.base.Manifold):
+    """A user's manifold without a frame, whose metric trains."""
+
+    name, ndim, reversible = "Stretched", 1, False
+
+    def __init__(self, s):
+        super().__init__()
+        self.s = torch.nn.Parameter(torch.tensor(s, dtype=torch.float64))
+
+    def _check_point_on_manifold(self, x, *, atol=1e-5, rtol=1e-5):
+        return True, None
+
+    _check_vector_on_tangent = _check_point_on_manifold
+
+    def projx(self, x):
+        return x
+
+    def proju(self, x, u):
+        return u
+
+    def egrad2rgrad(self, x, u):
+        return u / self.s**2
+
+    def inner(self, x, u, v=None, *, keepdim=False):
+        return (self.s**2 * u * (u if v is None else v)).sum(-1, keepdim=keepdim)
+
+    def retr(self, x, u):
+        return x + u
+
+    expmap = retr
+
+    def logmap(self, x, y):
+        return y - x
+
+    def transp(self, x, y, v):
+        return v
+
+    def dist(self, x, y, *, keepdim=False):
+        return self.s * (x - y).norm(dim=-1, keepdim=keepdim)
+
+    def origin(self, *size, dtype=None, device=None, seed=42):
+        return torch.zeros(*size, dtype=dtype)
+
+
+def test_the_general_frame_follows_a_metric_that_trains():
+    manifold, v = Stretched(1.0), torch.tensor([1.0, 2.0], dtype=torch.float64)
+    assert hgeo.ambient_dim(manifold, 2) == 2
+    for s in (1.0, 2.0, 0.5):
+        with torch.no_grad():
+            manifold.s.fill_(s)
+        x = hgeo.exp0(manifold, v)
+        torch.testing.assert_close(x, v / s, check_dtype=False)
+        torch.testing.assert_close(hgeo.log0(manifold, x), v)
+        (slope,) = torch.autograd.grad(x.sum(), manifold.s)
+        assert slope.item() == pytest.approx(-v.sum().item() / s**2)
+    compiled = torch.compile(lambda v: hgeo.exp0(manifold, v), fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(v), 2 * v)
+
+
+def test_the_general_frame_follows_plain_attributes_and_is_kept_where_nothing_changes():
+    class Fixed(Stretched):
+        def __init__(self, s):
+            super().__init__(s)
+            del self.s
+            self.s = s
+
+    manifold, v = Fixed(1.0), torch.tensor([1.0, 2.0], dtype=torch.float64)
+    torch.testing.assert_close(hgeo.exp0(manifold, v), v)
+    frame = hgeo.manifolds.frame_of(manifold)
+    assert frame._basis(manifold, 2) is frame._basis(manifold, 2)
+    manifold.s = 2.0
+    torch.testing.assert_close(hgeo.exp0(manifold, v), v / 2)

@@ -79,3 +79,10 @@ def test_an_error_points_at_the_character(text, at, problem):
 def test_only_strings_are_spaces():
     with pytest.raises(TypeError, match=r"given by a string such as 'ball:16', got int: 3"):
         hgeo.space(3)
+
+
+def test_the_caret_points_at_the_number_that_is_wrong():
+    with pytest.raises(ValueError, match="got -1") as refused:
+        hgeo.space("ball:16,c=learn,c=-1")
+    text, caret = str(refused.value).splitlines()[-2:]
+    assert text[caret.index("^") :] == "-1"

@@ -109,7 +109,7 @@ def test_a_variant_is_a_ready_made_config():
 def test_wrong_requests_say_what_was_expected(karate):
     with pytest.raises(ValueError, match="no model 'hta'; known: hat"):
         build("hta", karate)
-    with pytest.raises(ValueError, match="unknown option betta"):
+    with pytest.raises(ValueError, match="no setting betta"):
         build("hat", karate, betta=1.0)
     with pytest.raises(ValueError, match="stereographic family"):
         build("kappa-gcn", karate, "lorentz:4")
@@ -135,3 +135,36 @@ def test_a_converted_graph_is_kept_and_has_one_self_loop_a_node(karate):
 def test_few_features_are_not_dropped_by_default():
     drops = [defaults("hat", 16, num_features=count).feat_drop for count in (2, 8, 16, 1433)]
     assert drops == [0.0, 0.0, 0.5, defaults("hat", 16).feat_drop]
+
+
+@pytest.mark.parametrize("space", ["ball:2", "lorentz:2", "euclidean:2"])
+@pytest.mark.parametrize("name", ["hat", "hat-paper"])
+def test_logits_do_not_end_where_the_points_of_a_ball_do(name, space, karate):
+    model = build(name, karate, space).eval()
+    small = model(karate.graph, karate.features)
+    with torch.no_grad():
+        model.conv2.weight *= 1e4
+        if model.conv2.bias is not None:
+            model.conv2.bias *= 1e4
+        model.conv2.attention = "uniform"  # weights that do not depend on the scale
+        large = model(karate.graph, karate.features)
+    assert small.norm(dim=1).max() < 8
+    assert large.norm(dim=1).max() > 100
+
+
+def test_hooks_of_the_layers_see_points_change_nothing_by_watching_and_may_change_them(karate):
+    model = build("hat", karate, "ball:2").eval()
+    expected = model(karate.graph, karate.features)
+    seen, slopes = [], []
+    for layer in (model.conv1, model.conv2):
+        layer.register_forward_hook(lambda module, inputs, output: seen.append(output))
+    model.conv2.register_full_backward_hook(lambda module, *grads: slopes.append(grads))
+    watched = model(karate.graph, karate.features)
+    torch.testing.assert_close(watched, expected, rtol=1e-4, atol=1e-5)
+    watched.sum().backward()
+    assert len(slopes) == 1
+    model.conv2.register_forward_hook(lambda module, inputs, output: 0 * output)
+    assert not bool(model(karate.graph, karate.features).any())
+    del seen[2:]
+    assert [tuple(points.shape) for points in seen] == [(34, 2), (34, karate.num_classes)]
+    assert all(bool((points.norm(dim=1) < 1).all()) for points in seen)

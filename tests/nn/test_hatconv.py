@@ -335,6 +335,34 @@ def test_sparse_features_give_the_answer_of_dense_ones(backend: str) -> None:
         torch.testing.assert_close(torch.autograd.grad(y.sum(), conv.weight)[0], slope)
 
 
+@pytest.mark.parametrize("c", [0.7, 0.0])
+@pytest.mark.parametrize("far", [1.0, 300.0])  # the second reaches the radius limit
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"bias": "tangent", "activation_space": "tangent", "degree_norm": True},
+        {"activation": None},
+        {"bias": "point", "activation_space": "tangent"},
+        {"activation_space": "ball"},
+    ],
+    ids=str,
+)
+def test_tangent_coordinates_are_log0_of_the_points(options: dict, c: float, far: float) -> None:
+    conv = layer(c, in_manifold=hgeo.PoincareBall(c), **options)
+    assert conv.stays_tangent == (options.get("bias") != "point" and options.get("activation_space") != "ball")
+    with torch.no_grad():
+        conv.weight.mul_(far)
+    v = features().requires_grad_()
+    ours = conv.tangent(edge_index(), v)
+    expected = hgeo.log0(conv.manifold, conv(edge_index(), hgeo.exp0(conv.in_manifold, v)))
+    if far > 1:  # at the limit log0 itself has few digits left
+        torch.testing.assert_close(ours, expected, rtol=1e-2, atol=1e-2)
+        return
+    torch.testing.assert_close(ours, expected)
+    slopes = [torch.autograd.grad(out.square().sum(), [v, conv.weight]) for out in (ours, expected)]
+    torch.testing.assert_close(*slopes)
+
+
 def test_dropout_acts_in_training_only_and_keeps_the_mean() -> None:
     conv = layer(feat_drop=0.5, attn_drop=0.5, c=0.0, activation=None, attention="uniform")
     x = features()
@@ -641,3 +669,43 @@ def test_a_layer_trains_on_cora(aggregate: str) -> None:
     y = conv(data.graph, data.features)
     y.square().sum().backward()
     assert all(torch.isfinite(p.grad).all() for p in conv.parameters())
+
+
+def test_messages_name_what_was_given() -> None:
+    ball = hgeo.PoincareBall()
+    edge_index = torch.tensor([[0, 1, 4], [1, 2, 0]])
+    with pytest.raises(ValueError, match=r"id 4 is out of range.*x, of shape \(3, 5\)"):
+        HATConv(5, 4, ball)(edge_index, torch.randn(3, 5))
+    with pytest.raises(ValueError, match="the graph on meta"):
+        HATConv(5, 4, ball)(edge_index.to("meta"), torch.randn(5, 5))
+    with pytest.raises(TypeError, match=r"a Space.*give its \.manifold"):
+        HATConv(5, 4, hgeo.space("ball:4"))
+    with pytest.raises(ValueError, match="feat_drop must lie in"):
+        HATConv(5, 4, ball, feat_drop="a")
+    with pytest.raises(ValueError, match="radius_norm must be one of False, True"):
+        HATConv(5, 4, ball, radius_norm="yes")
+    with pytest.raises(TypeError, match="edge_bias must be real"):
+        HATConv(5, 4, ball)(edge_index, torch.randn(5, 5), edge_bias=torch.zeros(3, dtype=torch.complex64))
+    with torch.autocast("cpu"), pytest.raises(TypeError, match=r"x is torch\.float64"):
+        HATConv(5, 4, ball)(edge_index, torch.randn(5, 5, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("radius_norm", [False, True])
+def test_a_layer_is_a_function_of_its_parameters_for_torch_func(radius_norm: bool) -> None:
+    conv, x = layer(heads=2, radius_norm=radius_norm, backend="reference"), features()
+    graph = Graph(*edge_index(), num_src=NODES)
+
+    def loss(weight: torch.Tensor) -> torch.Tensor:
+        return torch.func.functional_call(conv, {"weight": weight}, (graph, x)).square().sum()
+
+    (expected,) = torch.autograd.grad(loss(conv.weight), conv.weight)
+    torch.testing.assert_close(torch.func.grad(loss)(conv.weight.detach()), expected)
+
+
+@pytest.mark.parametrize("name", ["reference", "torch"])
+def test_it_runs_on_fake_cpu_tensors(name: str) -> None:
+    conv = layer(heads=2, radius_norm=True, backend=name)
+    with FakeTensorMode(), torch.no_grad():
+        state = {name: torch.empty(p.shape, dtype=p.dtype) for name, p in conv.named_parameters()}
+        graph, x = torch.zeros(2, 9, dtype=torch.long), torch.empty(NODES, IN_DIM, dtype=torch.float64)
+        assert torch.func.functional_call(conv, state, (graph, x)).shape == (NODES, 2 * DIM)

@@ -80,3 +80,66 @@ def test_a_graph_without_edges_has_statistics_too():
     found = graph_statistics(data)
     assert found.isolated == 8
     assert "says nothing" in found.advice()
+
+
+def described(graph):
+    import networkx
+
+    graph = networkx.convert_node_labels_to_integers(graph)
+    edges, nodes = np.array(list(graph.edges())).T, graph.number_of_nodes()
+    data = make_dataset("graph", edges, np.random.default_rng(0).normal(size=(nodes, 2)), np.arange(nodes) % 2)
+    return graph_statistics(data, samples=5000).advice()
+
+
+def with_links(graph, share, seed):
+    generator = np.random.default_rng(seed)
+    nodes = graph.number_of_nodes()
+    graph.add_edges_from(generator.integers(nodes, size=(round(share * nodes), 2)).tolist())
+    return graph
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_lattices_rings_and_random_graphs_are_not_tree_like(seed):
+    import networkx as nx
+
+    blocks = (np.full((50, 50), 0.01) + 0.49 * np.eye(50)).tolist()
+    loose = (np.full((5, 5), 0.002) + 0.03 * np.eye(5)).tolist()
+    for graph in (
+        nx.grid_2d_graph(40, 40),
+        nx.grid_2d_graph(25, 25, periodic=True),
+        nx.triangular_lattice_graph(20, 30),
+        nx.cycle_graph(300),
+        nx.stochastic_block_model([20] * 50, blocks, seed=seed),
+        nx.stochastic_block_model([200] * 5, loose, seed=seed),
+        nx.fast_gnp_random_graph(1000, 0.004, seed=seed),
+        nx.random_regular_graph(3, 800, seed=seed),
+        nx.barabasi_albert_graph(1000, 5, seed=seed),
+    ):
+        assert described(graph).startswith("Not tree-like"), graph
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_trees_are_tree_like_and_stay_so_with_a_few_links(seed):
+    import networkx as nx
+
+    for tree in (nx.balanced_tree(2, 9), nx.barabasi_albert_graph(800, 1, seed=seed), nx.star_graph(50)):
+        assert described(tree).startswith("Very tree-like"), tree
+        if tree.number_of_nodes() > 100:
+            assert "tree-like" in described(with_links(tree, 0.03, seed))
+            assert not described(tree).startswith("Not"), tree
+
+
+def test_a_graph_where_all_are_neighbours_says_nothing():
+    import networkx as nx
+
+    assert "says nothing" in described(nx.complete_graph(20))
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["cora", "citeseer", "photo"])
+def test_graphs_of_citations_and_purchases_are_moderately_tree_like(name):
+    from hgeo.data import available, load
+
+    if name not in available()[1]:
+        pytest.skip(f"HGEO_DATA holds no {name}")
+    assert graph_statistics(load(name), samples=5000).advice().startswith("Moderately tree-like")

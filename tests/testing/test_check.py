@@ -15,6 +15,8 @@ import torch
 import hgeo
 from hgeo.cli import main
 from hgeo.testing import Functions, check_manifold, laws, load
+from hgeo.testing._examples import Examples
+from hgeo.testing._space import Space
 
 pytest_plugins = ["pytester"]
 
@@ -213,11 +215,20 @@ def test_a_manifold_that_can_do_little_is_asked_what_it_can() -> None:
 def test_extended_precision_settles_only_what_sixty_digits_would_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     chosen = ["oracle", "curvature_derivative_of_*", "gradient_of_mobius_*", "derivative_limit_of_mobius_*"]
     for ball in (hgeo.PoincareBall(), geoopt.PoincareBall()):
-        fast = check_manifold(ball, laws=chosen, dtype=torch.float32, max_examples=25, shrink=False)
-        with monkeypatch.context() as patch:
-            patch.setattr("hgeo.testing._batch.AVAILABLE", False)
-            slow = check_manifold(ball, laws=chosen, dtype=torch.float32, max_examples=25, shrink=False)
-        assert [result.verdict for result in fast.results] == [result.verdict for result in slow.results]
+        space = Space(ball, 3, torch.float32)
+        examples = Examples(space, 25)
+        for entry in [entry for entry in laws.select(chosen) if not entry.missing(space)]:
+            try:
+                fast = entry.errors(space, examples)
+            except Exception:  # what geoopt's ball gives at its edge, or for a batch, is a verdict in itself
+                assert not isinstance(ball, hgeo.PoincareBall)
+                continue
+            with monkeypatch.context() as patch:
+                patch.setattr("hgeo.testing._batch.AVAILABLE", False)
+                slow = entry.errors(space, examples)
+            # sixty digits may pass over an example that extended precision has settled, never judge it otherwise
+            both, allowed = (fast != laws.SKIPPED) & (slow != laws.SKIPPED), entry.tolerance(torch.float32)
+            assert torch.equal((fast <= allowed)[both], (slow <= allowed)[both]), entry.name
 
 
 def test_the_command_prints_a_table_and_its_exit_code_is_the_verdict(capsys: pytest.CaptureFixture[str]) -> None:

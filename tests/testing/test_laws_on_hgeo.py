@@ -132,6 +132,28 @@ def test_other_hyperbolic_models_of_every_curvature_and_dimension(
     _obeys(hgeo.space(f"{kind}:{dim},c={c}").manifold, [*ALGEBRA, "models", "frame"], dtype, dim=dim)
 
 
+FOUND = {
+    "curvature_derivative_of_logmap": {"x": [-0.2865699, 0.9570155], "y": [-0.28656986, 0.9570155]},
+    "curvature_derivative_of_transp": {"x": [0.7063997, -0.7063997], "y": [-0.7064008, 0.70639855], "g": [1.0, 0.0]},
+    "curvature_derivative_of_dist2plane": {"x": [0.7, 0.0, 0.0], "y": [-0.7071, 0.0, 0.7071], "g": [0.6, 0.6, 0.6]},
+}
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_ten_thousand_examples_found_near_the_boundary_stays_repaired(name: str) -> None:
+    entry = laws.REGISTER[name]
+    error = entry.error(hgeo.PoincareBall(1.0), dtype=torch.float32, **FOUND[name])
+    assert error < 0.05 * entry.tolerance(torch.float32)
+
+
+@pytest.mark.parametrize("name", ["oracle_geodesic", "curvature_derivative_of_geodesic", "gradient_of_geodesic"])
+def test_no_law_asks_for_the_point_at_infinity(name: str) -> None:
+    x = torch.tensor([0.0, 0.0, -10.0])
+    sphere = hgeo.SphereProjection(1.0)
+    assert laws.REGISTER[name].error(sphere, dtype=torch.float64, t=[0.5], x=x, y=-x) == laws.SKIPPED
+    assert 0 <= laws.REGISTER[name].error(sphere, dtype=torch.float64, t=[0.25], x=x, y=-x) < 1e-9
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 @pytest.mark.parametrize("manifold", [hgeo.PoincareBall(1.0), hgeo.SphereProjection(1.0), hgeo.Stereographic(0.0)])

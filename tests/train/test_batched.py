@@ -120,9 +120,9 @@ def test_a_run_does_not_depend_on_its_neighbours_in_the_batch(method, dataset):
     config = replace(defaults(method, 2), epochs=12, patience=100)
     other = replace(config, lr=0.1, feat_drop=0.1, weight_decay=0.0, label_smoothing=0.0)
     mixed = [(other if seed % 3 else config, seed) for seed in range(11)]
-    together = train_batch(views, mixed, evaluate=True)
+    together = train_batch(views, mixed, evaluate=views.full)
     for run in (0, 1, 9, 10):
-        alone = train_batch(views, [mixed[run]], evaluate=True)[0]
+        alone = train_batch(views, [mixed[run]], evaluate=views.full)[0]
         assert alone.seed == together[run].seed == run
         assert alone.best_epoch == together[run].best_epoch
         torch.testing.assert_close(alone.logits, together[run].logits, rtol=1e-4, atol=1e-5)
@@ -132,9 +132,11 @@ def test_runs_on_different_splits_share_a_batch(dataset):
     other = replace(dataset, train_idx=dataset.test_idx[:6], val_idx=dataset.train_idx, test_idx=dataset.val_idx)
     # the random numbers of feature dropout belong to the matrix, those of the other dropouts to the view
     config = replace(defaults("gcn", 4), epochs=15, patience=100, hidden_drop=0.0, attn_drop=0.0)
-    both = train_batch(Views(dataset, other), [Run(config, 1, 0), Run(config, 1, 1)], evaluate=True)
+    views = Views(dataset, other)
+    both = train_batch(views, [Run(config, 1, 0), Run(config, 1, 1)], evaluate=views.full)
     for split, data in enumerate((dataset, other)):
-        alone = train_batch(Views(data), [Run(config, 1)], evaluate=True)[0]
+        views = Views(data)
+        alone = train_batch(views, [Run(config, 1)], evaluate=views.full)[0]
         assert both[split].split == split
         assert both[split].val_accuracy == pytest.approx(alone.val_accuracy)
         torch.testing.assert_close(both[split].logits, alone.logits, rtol=1e-4, atol=1e-5)
@@ -143,7 +145,7 @@ def test_runs_on_different_splits_share_a_batch(dataset):
 def test_seeds_give_different_runs_and_the_same_seed_the_same_run(dataset):
     views = Views(dataset)
     config = replace(defaults("hat", 2), epochs=5)
-    first, second, again = train_batch(views, [(config, 1), (config, 2), (config, 1)], evaluate=True)
+    first, second, again = train_batch(views, [(config, 1), (config, 2), (config, 1)], evaluate=views.full)
     assert not torch.equal(first.logits, second.logits)
     assert torch.equal(first.logits, again.logits)
 
@@ -175,7 +177,8 @@ def test_dropout_keeps_its_mean_and_its_rate(dataset):
 def test_training_learns_the_built_in_hierarchy():
     data = load("hierarchy")
     config = replace(defaults("hat", 4), epochs=60)
-    (result,) = train_batch(Views(data), [(config, 0)], evaluate=True)
+    views = Views(data)
+    (result,) = train_batch(views, [(config, 0)], evaluate=views.full)
     test = data.test_idx
     accuracy = (result.logits[test].argmax(1) == data.labels[test]).float().mean()
     assert accuracy > 0.6  # chance is 1/6

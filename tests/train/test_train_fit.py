@@ -10,7 +10,7 @@ from torch import nn
 import hgeo
 from hgeo.data import hierarchy, karate
 from hgeo.nn import HATConv
-from hgeo.train import RunFolder, Settings, TrainingWarning, curvatures, fit, inspect, make_optimizer
+from hgeo.train import RunFolder, Settings, TrainingError, TrainingWarning, curvatures, fit, inspect, make_optimizer
 
 
 class Network(nn.Module):
@@ -175,7 +175,8 @@ def test_attention_that_looks_only_at_itself_is_collapsed(data):
     model.second.beta = 1e4
     health = inspect(model, data.graph, data.features)
     assert health.entropy < 0.05
-    assert "aggregation has stopped" in health.warning()
+    assert "attention of layer 2 of 2" in health.warning()
+    assert "aggregation has stopped there" in health.warning()
 
 
 def test_uniform_attention_has_full_entropy(data):
@@ -184,13 +185,62 @@ def test_uniform_attention_has_full_entropy(data):
     assert inspect(model, data.graph, data.features).entropy == pytest.approx(1.0, abs=1e-4)
 
 
-def test_a_loss_that_is_no_number_stops_training_with_a_warning(data):
-    model = network(data)
-    with torch.no_grad():
-        model.first.weight[0, 0] = float("nan")
-    with pytest.warns(TrainingWarning, match="loss is nan"):
-        result = fit(model, data, QUICK)
-    assert result.epochs == 1
+def test_a_loss_that_is_no_number_stops_training_and_the_best_epoch_before_is_kept(data, tmp_path):
+    model, folder = network(data), RunFolder(tmp_path)
+
+    def spoil(row):
+        if row["epoch"] == 3:
+            with torch.no_grad():
+                model.first.weight[0, 0] = float("nan")
+
+    with pytest.warns(TrainingWarning, match="loss is nan in epoch 4"):
+        result = fit(model, data, QUICK, folder=folder, on_epoch=spoil)
+    assert result.epochs == 5
+    assert result.best_epoch <= 3
+    assert all(value.isfinite().all() for value in result.state.values())
+    assert folder.result()["val_loss"] == min(
+        row["val_loss"] for row in folder.metrics() if row["val_accuracy"] == result.val_accuracy
+    )
+
+
+class _Spoiled(nn.Module):
+    """Learns, but what it says about validation nodes is never a number once it is asked."""
+
+    hops = 0
+
+    def __init__(self, data):
+        super().__init__()
+        self.linear = nn.Linear(data.num_features, data.num_classes)
+
+    def forward(self, graph, features):
+        return self.linear(features) if self.training else self.linear(features) * float("nan")
+
+
+def test_a_model_that_says_no_number_is_never_the_best(data, tmp_path):
+    folder = RunFolder(tmp_path / "run")
+    with pytest.raises(TrainingError, match=r"none of 12 epoch\(s\) gave a model to keep\. Try a smaller lr"):
+        fit(_Spoiled(data), data, QUICK, folder=folder)
+    assert not folder.is_complete
+    assert not folder.has_checkpoint
+    folder.discard()
+    assert not folder.path.exists()
+
+
+@pytest.mark.parametrize("damage", [lambda content: b"", lambda content: content[: len(content) // 2]])
+def test_a_damaged_checkpoint_is_named(data, tmp_path, damage):
+    folder = RunFolder(tmp_path)
+    fit(network(data), data, Settings(epochs=2), folder=folder)
+    file = tmp_path / "checkpoint" / "state.safetensors"
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(ValueError, match=r"state\.safetensors is damaged .*; delete it to begin the run anew"):
+        fit(network(data), data, Settings(epochs=4), folder=folder, resume=True)
+
+
+def test_a_checkpoint_of_another_model_is_refused_by_its_folder(data, tmp_path):
+    folder = RunFolder(tmp_path)
+    fit(network(data), data, Settings(epochs=2), folder=folder)
+    with pytest.raises(ValueError, match=f"the checkpoint in {tmp_path} does not fit this model"):
+        fit(_Spoiled(data), data, Settings(epochs=4), folder=folder, resume=True)
 
 
 def test_sparse_features_train_too():

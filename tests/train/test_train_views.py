@@ -5,8 +5,9 @@ import torch
 
 import hgeo
 from hgeo.data import hierarchy, karate
+from hgeo.models import build
 from hgeo.nn import HATConv
-from hgeo.train import full_view, khop_view, view_for
+from hgeo.train import full_view, inspect, khop_view, layered_view, view_for
 
 
 class Network(torch.nn.Module):
@@ -60,6 +61,34 @@ def test_a_view_is_chosen_where_it_is_exact(tree, wanted):
 @pytest.mark.parametrize("option", [{"radius_norm": True}, {"degree_norm": True}])
 def test_the_whole_graph_is_taken_where_a_layer_looks_beyond_its_neighbours(tree, wanted, option):
     assert view_for(Network(tree, **option), tree, wanted).num_edges == tree.num_edges
+
+
+@pytest.mark.parametrize(("name", "whole"), [("hat", True), ("hat-uniform", False), ("hat-paper", False)])
+def test_hat_computes_in_each_layer_what_the_loss_needs(tree, wanted, name, whole):
+    torch.manual_seed(0)
+    data = tree.to(dtype=torch.float64)
+    model = build(name, data, "ball:8").double().eval()
+    view = view_for(model, data, wanted)
+    inner, outer = view.graph
+    assert outer.num_dst == len(wanted)
+    assert (inner.num_dst == data.num_nodes) == whole
+    gradients = []
+    for seen in (full_view(data, wanted), view):
+        model.zero_grad()
+        logits = seen.logits(model)
+        logits.square().sum().backward()
+        gradients.append((logits.detach(), model.conv1.weight.grad.clone(), model.conv2.weight.grad.clone()))
+    for full, part in zip(*gradients, strict=True):
+        assert torch.allclose(full, part, rtol=1e-8, atol=1e-12)
+
+
+def test_a_view_in_layers_can_be_inspected_like_the_graph(tree, wanted):
+    torch.manual_seed(0)
+    model = build("hat", tree, "ball:8")
+    view = layered_view(tree, wanted, 2, whole=True)
+    there, here = inspect(model, tree.graph, tree.features), inspect(model, view.graph, view.features)
+    assert here.at_limit == there.at_limit
+    assert here.entropy == pytest.approx(there.entropy, rel=0.3)  # the last layer's, of three nodes
 
 
 def test_the_whole_graph_is_taken_when_the_neighbourhood_is_nearly_all_of_it(tree):

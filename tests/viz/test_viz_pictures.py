@@ -108,6 +108,19 @@ def test_curves_need_an_epoch():
         curves_figure([])
 
 
+def test_an_epoch_without_a_finite_loss_is_not_the_best_one_in_the_picture():
+    rows = [{"epoch": e, "loss": 1.0, "val_loss": 1.0, "val_accuracy": 0.5} for e in range(3)]
+    rows[2] |= {"val_loss": None, "val_accuracy": 0.9}
+    legend = curves_figure(rows).axes[1].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["validation", "best: 0.500"]
+
+
+def test_the_legend_says_why_training_loss_lies_above_validation_loss():
+    rows = [{"epoch": e, "loss": 1.0, "val_loss": 1.0, "val_accuracy": 0.5} for e in range(3)]
+    legend = [text.get_text() for text in curves_figure(rows).axes[0].get_legend().get_texts()]
+    assert legend == ["training: dropout,\nsmoothed labels", "validation: neither"]
+
+
 def test_a_curvature_that_moves_gets_a_panel_and_one_that_rests_does_not():
     rows = [{"epoch": e, "loss": 1.0, "val_loss": 1.0, "val_accuracy": 0.5, "curvatures": [-1.0]} for e in range(3)]
     assert [axes.get_title() for axes in curves_figure(rows).axes] == ["loss", "accuracy"]

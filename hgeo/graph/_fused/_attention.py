@@ -12,6 +12,8 @@ from torch import Tensor
 from hgeo.graph._fused import _compiler
 from hgeo.graph._fused._layout import ROW_PADDING
 from hgeo.graph._fused._ops import fused_attention
+from hgeo.graph._fused._sort import transposed
+from hgeo.graph._graph import values_unknown
 
 if TYPE_CHECKING:
     from hgeo.graph._graph import Graph
@@ -67,6 +69,8 @@ def _make_plan(graph: Graph, symmetric: bool) -> _Plan:
         all_loops = has_loop[:-1].all().long()
     degrees = torch.cat([rowptr[1:] - rowptr[:-1], rowptr.new_zeros(1)])
     info = torch.stack([all_loops, degrees.max()])
+    if not symmetric and col.device.type == "cpu" and not values_unknown(col):  # at once in the kernels' own format
+        return _Plan(rowptr, _ids(col), *transposed(graph.row, col, graph.num_src, ROW_PADDING), info)
     colptr, csc_row, csc_pos = graph.csc
     if symmetric:  # then the transpose is the graph itself, but for the order of edges
         return _Plan(rowptr, _ids(col), rowptr[:0], col[:0].to(torch.int32), _ids(csc_pos), info)
@@ -96,7 +100,7 @@ def _edge_numbers(name: str, values: Tensor, num_edges: int, heads: int, dtype: 
 def _head_numbers(name: str, values: Tensor, heads: int) -> Tensor:
     if values.numel() not in (1, heads):
         raise ValueError(f"{name} must be one number or one a head ({heads}), got shape {tuple(values.shape)}")
-    return values.reshape(-1).expand(heads).contiguous()
+    return (values if values.shape == (heads,) else values.reshape(-1).expand(heads)).contiguous()
 
 
 def distance_attention(
@@ -162,9 +166,10 @@ def distance_attention(
         factor = _edge_numbers("edge_factor", edge_factor, num_edges, heads, u.dtype)
     if value_scale is not None:
         value_scale = value_scale.detach().to(u.dtype)
-    if score_scale is None:
-        score_scale = torch.ones_like(beta)
-    scalars = [_head_numbers(name, t, heads) for name, t in (("k", k), ("beta", beta), ("score_scale", score_scale))]
+    scalars = [_head_numbers("k", k, heads), _head_numbers("beta", beta, heads)]
+    scalars.append(
+        torch.ones_like(scalars[1]) if score_scale is None else _head_numbers("score_scale", score_scale, heads)
+    )
     if out_k is not None:
         if out_k.numel() != 1:
             raise ValueError(f"out_k must be one number, got shape {tuple(out_k.shape)}")

@@ -23,7 +23,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Kernel", "available", "cache_folder", "load_kernel"]
+__all__ = ["Kernel", "available", "cache_folder", "kernel_address", "load_kernel"]
 
 Kernel = Callable[[int, int, int, int, int], None]
 
@@ -198,3 +198,16 @@ def load_kernel(bits: int, width: int, name: str) -> Kernel:
                     _write(path, hashlib.sha256(code).digest() + code)
                 kernel = _kernels[key] = _load(code, name)
     return kernel
+
+
+_addresses: dict[tuple[int, int, str], int] = {}
+
+
+def kernel_address(bits: int, width: int, name: str) -> int:
+    """Where the machine code of a kernel begins, for other kernels to call."""
+    key = (bits, width, name)
+    address = _addresses.get(key)
+    if address is None:
+        kernel: Any = load_kernel(bits, width, name)
+        address = _addresses[key] = ctypes.cast(kernel, ctypes.c_void_p).value or 0
+    return address

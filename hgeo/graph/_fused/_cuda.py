@@ -1,7 +1,7 @@
 """The fused attention on CUDA: Triton kernels over edges, node-level maps in torch.
 
 One program does one destination (or source) of one head and walks its edges in chunks, so nothing of size E×d exists.
-The table and what is kept for the backward have the layout of the CPU kernels (see :mod:`._kernels`).
+The table has the shape of the CPU one (see :mod:`._kernels`), but a record of ``padded + 4`` numbers a source.
 
 With ``TRITON_INTERPRET=1`` set before this module is imported, the same kernels run on CPU tensors in Triton's
 interpreter; that is how they are tested where there is no GPU.
@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hgeo.graph._fused._layout import padded_dim
 
-__all__ = ["backward", "forward", "points", "points_backward"]
+__all__ = ["backward", "forward"]
 
 _FLAT_ROOT = tl.constexpr(2.0**-50)  # stands for √|k| at k = 0: powers of two cancel exactly, and d = 2√q
 _TINY_SCALE = 2.0**-40  # stands for a score scale of exactly 0
@@ -381,7 +381,7 @@ def _edge_numbers(values: Tensor | None, like: Tensor) -> tuple[Tensor, int, int
     return values, heads, 1 if heads > 1 else 0
 
 
-def forward(
+def _sums(
     u: Tensor,
     k: Tensor,
     beta: Tensor,
@@ -396,7 +396,7 @@ def forward(
     self_mean: bool,
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """(out, table, q, e, 1/Z), as on the CPU; nothing here waits for the device."""
+    """(sums, table, q, e, 1/Z)."""
     num_src, heads, dim = u.shape
     num_dst = rowptr.shape[0] - 1
     padded = padded_dim(torch.finfo(u.dtype).bits, dim)
@@ -422,7 +422,7 @@ def forward(
     return (out, table, q, e, zinv) if keep else (out, table, q[:, :0].clone(), e[:, :0].clone(), zinv)
 
 
-def backward(
+def _sums_backward(
     grad_out: Tensor,
     u: Tensor,
     k: Tensor,
@@ -499,7 +499,7 @@ def backward(
     return grad_u, by_k.to(k.dtype), by_beta.to(beta.dtype), by_scale.to(scale.dtype), grad_bias
 
 
-def points(tangent: Tensor, k: Tensor, elu: bool) -> Tensor:
+def _points(tangent: Tensor, k: Tensor, elu: bool) -> Tensor:
     """exp0 of the (num_dst, heads·d) rows of ``tangent`` (num_dst, heads, d), and ELU of that."""
     rows = tangent.flatten(1)
     one = torch.ones_like(k, dtype=torch.float64)
@@ -508,7 +508,7 @@ def points(tangent: Tensor, k: Tensor, elu: bool) -> Tensor:
     return torch.nn.functional.elu(p) if elu else p
 
 
-def points_backward(grad: Tensor, tangent: Tensor, k: Tensor, result: Tensor, elu: bool) -> tuple[Tensor, Tensor]:
+def _points_backward(grad: Tensor, tangent: Tensor, k: Tensor, result: Tensor, elu: bool) -> tuple[Tensor, Tensor]:
     """Gradients of (tangent, k)."""
     rows, curvature = tangent.flatten(1), k.double()
     tau, _, slope, square, clipped = _node_maps(rows, curvature, torch.ones_like(curvature))
@@ -517,3 +517,71 @@ def points_backward(grad: Tensor, tangent: Tensor, k: Tensor, result: Tensor, el
     m = torch.where(clipped, -tau * gu / (2.0 * curvature * torch.where(clipped, square, 1.0)), slope * gu)
     grad_rows = tau.to(rows.dtype)[:, None] * g + (2.0 * curvature * m).to(rows.dtype)[:, None] * rows
     return grad_rows.view(tangent.shape), (square * m).sum().to(k.dtype).reshape(k.shape)
+
+
+def forward(
+    u: Tensor,
+    k: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    factor: Tensor | None,
+    value_scale: Tensor | None,
+    rowptr: Tensor,
+    col: Tensor,
+    info: Tensor,
+    out_k: Tensor | None,
+    num_edges: int,
+    self_mean: bool,
+    keep: bool,
+    elu: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(result, tangent, table, q, e, 1/Z), as on the CPU; nothing here waits for the device."""
+    sums, table, q, e, zinv = _sums(
+        u, k, beta, scale, bias, factor, value_scale, rowptr, col, info, num_edges, self_mean, keep
+    )  # fmt: skip
+    if out_k is None:
+        return sums, sums.new_empty(0), table, q, e, zinv
+    return _points(sums, out_k, elu), sums, table, q, e, zinv
+
+
+def backward(
+    grad_out: Tensor,
+    u: Tensor,
+    k: Tensor,
+    beta: Tensor,
+    scale: Tensor,
+    bias: Tensor | None,
+    factor: Tensor | None,
+    value_scale: Tensor | None,
+    rowptr: Tensor,
+    col: Tensor,
+    colptr: Tensor,
+    csc_row: Tensor,
+    csc_pos: Tensor,
+    info: Tensor,
+    out_k: Tensor | None,
+    result: Tensor,
+    tangent: Tensor,
+    table: Tensor,
+    q: Tensor,
+    e: Tensor,
+    zinv: Tensor,
+    num_edges: int,
+    self_mean: bool,
+    symmetric: bool,
+    elu: bool,
+    needs_scalars: bool,
+    needs_bias: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Gradients of (u, k, beta, score_scale, edge_bias, out_k); that of the bias is (E, heads)."""
+    grad_out_k = u.new_empty(0)
+    if out_k is None:
+        tangent = result
+    else:
+        grad_out, grad_out_k = _points_backward(grad_out, tangent, out_k, result, elu)
+    grads = _sums_backward(
+        grad_out, u, k, beta, scale, bias, factor, value_scale, rowptr, col, colptr, csc_row, csc_pos, info, tangent,
+        table, q, e, zinv, num_edges, self_mean, symmetric, needs_scalars, needs_bias,
+    )  # fmt: skip
+    return *grads, grad_out_k

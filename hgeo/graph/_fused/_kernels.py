@@ -4,18 +4,22 @@ Every kernel has the signature ``(args, begin, end, scratch, partial)`` of 64-bi
 the array whose places :data:`SLOTS` names, ``[begin, end)`` the nodes or row blocks to do, ``scratch`` the address of
 memory that belongs to the calling thread, ``partial`` that of three float64 numbers for gradients of scalars.
 
-Layout. One head is one problem: its *table* has a record of ``padded + 4`` numbers a source,
+Layout. One head is one problem: its *table* has, a source, a point and a record of four numbers,
 
-    p (padded with 0), 1/a, value_scale/τ, τ, T'       p = τ u = T(z) s u the point, a = 1 + k|p|²,
+    p (padded with 0)       p = τ u = T(z) s u the point, a = 1 + k|p|²,
+    1/a, value_scale/τ, τ, T'
 
 so that one read of a neighbour serves its distance and its value u_j = p_j/τ_j. The backward's *pair table* has
 
-    p, g/Z (padded), 1/a, value_scale/τ, (g·out)/Z, σ  g = ∂L/∂out, Z the softmax's normaliser,
+    p, g/Z (padded)         g = ∂L/∂out, Z the softmax's normaliser,
+    1/a, value_scale/τ, (g·out)/Z, σ
 
-a destination; σ is what a self-loop's score gives to each other edge when it is their mean.
+a destination; σ is what a self-loop's score gives to each other edge when it is their mean. The points of all heads
+come first, then their records, so that a point begins where a cache line does whenever it fills one.
 
-A *block* is a run of rows with about ``block`` edges. Records are gathered twice a block, from memory and then from
-cache, and everything in between, the transcendental part, runs over the block's edges in full vectors.
+A *block* is a run of rows with about ``block`` edges. Points are gathered twice a block, from memory and then from
+cache. The first time rows do not matter: a group of edges, as many as a vector has lanes, becomes a vector of
+distances. The second time a row adds up what its edges give it.
 """
 
 from __future__ import annotations
@@ -28,25 +32,34 @@ from typing import Any
 import numba
 from numba import types
 
-from hgeo.graph._fused._layout import LANES, SLOTS
+from hgeo.graph._fused._layout import NODES, PHASE, PHASE_DONE, PHASE_NEXT, SLOTS, edge_lanes
 from hgeo.graph._fused._simd import (
+    TAN_SLOPE,
+    call,
     distance_flat_or_hyperbolic,
     distance_spherical,
+    fetch_add,
     load,
+    node_maps_flat_or_hyperbolic,
     prefetch,
     slope_flat_or_hyperbolic,
     slope_spherical,
     store,
+    vdots,
     velu,
     velu_slope,
     vexp,
     vfma,
+    vfold,
     vload,
     vmul,
+    vrecords,
     vsplat,
+    vsquares,
     vstore,
     vsub,
     vsum,
+    vsums,
 )
 
 __all__ = ["make_kernels"]
@@ -94,23 +107,16 @@ _DOUBLE = types.float64
 ) = range(len(SLOTS))
 
 # how many edges ahead a record is asked for, and how many of its cache lines; the hardware fetches on from there
-_AHEAD = 12
+_AHEAD = 24
+# a table of so many bytes stays in a core's own cache, where asking ahead costs more than it saves
+_NEAR = 512 * 1024
 _MAX_LINES = 8
+
+# how often a thread looks whether the others are ready before it lets go of its core
+_PATIENCE = 2000
 
 # in units of eps, as hgeo.math.project has it: points beyond √c|p| = 1 - 4 eps are put at 1 - 6 eps
 _MARGIN, _PLACED = 4.0, 6.0
-
-# tan(x)/x = Σ t_n z^n (z = x²), from tan' = 1 + tan²; here n·t_n, the series of its derivative
-_TAN_SLOPE = (
-    1 / 3,
-    4 / 15,
-    51 / 315,
-    248 / 2835,
-    6910 / 155925,
-    131064 / 6081075,
-    6506983 / 638512875,
-    51153264 / 10854718875,
-)
 
 
 @functools.cache
@@ -123,8 +129,15 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     rim = 1.0 - _PLACED * eps
     rim_inverse_a = 1.0 / (_PLACED * eps * (2.0 - _PLACED * eps))
     zero, one = 0.0, 1.0
-    slope_terms = len(_TAN_SLOPE)
-    tan_slope = _TAN_SLOPE
+    slope_terms = len(TAN_SLOPE)
+    tan_slope = TAN_SLOPE
+    size = bits // 8
+    lanes = edge_lanes(bits)
+    double_width = 2 * width
+    fold = min(width, lanes)
+    nodes = NODES
+    slots = len(SLOTS)
+    maps_bytes = 4 * NODES * 8
     jit: Any = numba.njit(error_model="numpy", fastmath={"contract"})
 
     @jit
@@ -153,6 +166,24 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         else:
             slope = (1.0 / inverse_a - t) / (2.0 * z)
         return scale * t, inverse_a, slope
+
+    @jit
+    def group_maps(k: float, scale: float, memory: int) -> None:
+        """Node maps of a group of nodes. Memory holds, in float64, their |u|²; behind these come τ, 1/a and T'."""
+        if k <= 0.0:
+            square8 = vload(memory, 0, _DOUBLE, nodes)
+            tau8, inverse_a8, slope8 = node_maps_flat_or_hyperbolic(
+                square8, (_DOUBLE(k), _DOUBLE(scale), _DOUBLE(limit_angle), _DOUBLE(rim), _DOUBLE(rim_inverse_a))
+            )
+            vstore(memory, nodes, tau8)
+            vstore(memory, 2 * nodes, inverse_a8)
+            vstore(memory, 3 * nodes, slope8)
+        else:
+            for n in range(nodes):
+                tau, inverse_a, slope = node_maps(k, scale, load(memory, n, _DOUBLE))
+                store(memory, nodes + n, tau)
+                store(memory, 2 * nodes + n, inverse_a)
+                store(memory, 3 * nodes + n, slope)
 
     @jit
     def copy_padded(source: int, start: int, dim: int, target: int, place: int, padded: int, factor: float) -> None:
@@ -191,6 +222,32 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         return result
 
     @jit
+    def copy_run(source: int, start: int, target: int, place: int, count: int) -> None:
+        """target[place : place+count] = source[start : start+count]."""
+        full = count // lanes * lanes
+        for y in range(0, full, lanes):
+            vstore(target, place + y, vload(source, start + y, real, lanes))
+        for y in range(full, count):
+            store(target, place + y, load(source, start + y, real))
+
+    @jit
+    def fill_rows(rowptr: int, r0: int, r1: int, start: int, n: int, ids: int) -> None:
+        """ids[e] = the row of edge start + e; whole vectors, so that short rows cost one store."""
+        for i in range(r0, r1):
+            row = vsplat(_ID(i), lanes)
+            for y in range(load(rowptr, i, _INT) - start, load(rowptr, i + 1, _INT) - start, lanes):
+                vstore(ids, y, row)
+        vstore(ids, n, vsplat(_ID(r0), lanes))
+
+    @jit
+    def fetch(table: int, stride: int, lines: int, ids: int, index: int) -> None:
+        """Ask for what a group of edges will need: the first cache lines at these ids."""
+        for x in range(index, index + lanes):
+            place = _INT(load(ids, x, _ID)) * stride
+            for t in range(0, lines, line):
+                prefetch(table, place + t, real)
+
+    @jit
     def first_row(rowptr: int, rows: int, edge: int) -> int:
         """The first row that begins at ``edge`` or later."""
         low, high = 0, rows
@@ -203,13 +260,11 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         return low
 
     @jit
-    def far_complement(table: int, i: int, j: int, padded: int, k: float) -> float:
+    def far_complement(table: int, records: int, i: int, j: int, padded: int, k: float) -> float:
         """1 - k q by differences: |x + k|x|² y|²/(|x|² a_i a_j), x the point farther out, y the other."""
-        if load(table, i + padded, real) > load(table, j + padded, real):
-            x, y = j, i
-        else:
-            x, y = i, j
-        ix, iy = load(table, x + padded, real), load(table, y + padded, real)
+        if load(records, 4 * i, real) > load(records, 4 * j, real):
+            i, j = j, i
+        ix, iy, x, y = load(records, 4 * i, real), load(records, 4 * j, real), i * padded, j * padded
         kn = real(one) / ix - real(one)
         knv = vsplat(kn, width)
         total = vsplat(real(zero), width)
@@ -229,18 +284,25 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         dim, padded = load(args, _DIM, _INT), load(args, _PADDED, _INT)
         u, table = load(args, _U, _INT), load(args, _TABLE, _INT)
         value_scale = load(args, _VALUE_SCALE, _INT)
-        for j in range(begin, end):
-            source = (j * heads + head) * dim
-            record = (head * sources + j) * (padded + 4)
-            tau, inverse_a, slope = node_maps(k, scale, _DOUBLE(square_norm(u, source, dim)))
-            copy_padded(u, source, dim, table, record, padded, tau)
-            value = 1.0
-            if value_scale != 0:
-                value = _DOUBLE(load(value_scale, j, real))
-            store(table, record + padded, real(inverse_a))
-            store(table, record + padded + 1, real(value / tau))
-            store(table, record + padded + 2, real(tau))
-            store(table, record + padded + 3, real(slope))
+        records = table + heads * sources * padded * size
+        for first in range(begin, end, nodes):
+            last = min(first + nodes, end)
+            vstore(scratch, 0, vsplat(0.0, nodes))
+            for j in range(first, last):
+                square = square_norm(u, (j * heads + head) * dim, dim)
+                store(scratch, j - first, _DOUBLE(square))
+            group_maps(k, scale, scratch)
+            for j in range(first, last):
+                tau = load(scratch, nodes + j - first, _DOUBLE)
+                place = head * sources + j
+                copy_padded(u, (j * heads + head) * dim, dim, table, place * padded, padded, tau)
+                value = 1.0
+                if value_scale != 0:
+                    value = _DOUBLE(load(value_scale, j, real))
+                store(records, 4 * place, real(load(scratch, 2 * nodes + j - first, _DOUBLE)))
+                store(records, 4 * place + 1, real(value / tau))
+                store(records, 4 * place + 2, real(tau))
+                store(records, 4 * place + 3, real(load(scratch, 3 * nodes + j - first, _DOUBLE)))
 
     def forward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Scores, softmax and weighted sum for row blocks [begin, end)."""
@@ -254,57 +316,63 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         bias, factor = load(args, _BIAS, _INT), load(args, _FACTOR, _INT)
         bias_edge, bias_head = load(args, _BIAS_EDGE, _INT), load(args, _BIAS_HEAD, _INT) * head
         factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        stride = padded + 4
-        table = load(args, _TABLE, _INT) + head * load(args, _NUM_SRC, _INT) * stride * (bits // 8)
+        sources = load(args, _NUM_SRC, _INT)
+        table = load(args, _TABLE, _INT) + head * sources * padded * size
+        records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * sources * size
         edges = load(rowptr, rows, _INT)
-        out, zinv = load(args, _OUT, _INT), load(args, _ZINV, _INT) + head * rows * (bits // 8)
-        q_all, e_all = (
-            load(args, _Q, _INT) + head * edges * (bits // 8),
-            load(args, _E, _INT) + head * edges * (bits // 8),
-        )
+        out, zinv = load(args, _OUT, _INT), load(args, _ZINV, _INT) + head * rows * size
+        q_all, e_all = load(args, _Q, _INT) + head * edges * size, load(args, _E, _INT) + head * edges * size
         self_mean, needs_max = load(args, _SELF_MEAN, _INT) != 0, load(args, _NEEDS_MAX, _INT) != 0
         keep = load(args, _KEEP, _INT) != 0
         spherical = k > 0.0
         far = real(0.75 / k) if spherical else real(math.inf)
-        minus_beta = vsplat(real(-beta), LANES)
-        lines = min((stride + line - 1) // line, _MAX_LINES) * line
+        minus_beta = vsplat(real(-beta), lanes)
+        lines = min((padded + line - 1) // line, _MAX_LINES) * line
+        fetching = sources * padded * size > _NEAR
+        spare = scratch + maps_bytes
+        squares = spare + width * size
+        ids = squares + lanes * fold * size
         for b in range(begin, end):
             r0, r1 = first_row(rowptr, rows, b * block), first_row(rowptr, rows, (b + 1) * block)
             start, stop = load(rowptr, r0, _INT), load(rowptr, r1, _INT)
             n = stop - start
-            spare = scratch
-            qs = scratch + 2 * padded * (bits // 8)
-            es = qs + (n + LANES) * (bits // 8)
-            # 1. q = |p_i - p_j|²/(a_i a_j) of every edge
-            for i in range(r0, r1):
-                pi = i * stride
-                inverse_a = load(table, pi + padded, real)
-                for e in range(load(rowptr, i, _INT), load(rowptr, i + 1, _INT)):
-                    ahead = _INT(load(col, e + _AHEAD, _ID)) * stride
-                    for t in range(0, lines, line):
-                        prefetch(table, ahead + t, real)
-                    pj = _INT(load(col, e, _ID)) * stride
-                    total = vsplat(real(zero), width)
-                    for t in range(0, padded, width):
-                        v = vsub(vload(table, pi + t, real, width), vload(table, pj + t, real, width))
-                        total = vfma(v, v, total)
-                    q = vsum(total) * inverse_a * load(table, pj + padded, real)
-                    if q > far:
-                        q = -far_complement(table, pi, pj, padded, k)
-                    store(qs, e - start, q)
-            for y in range(n, n + LANES):
-                store(qs, y, real(zero))
-            # 2. the unnormalised weights exp(score - max)
-            for y in range(0, n, LANES):
-                q8 = vload(qs, y, real, LANES)
-                if spherical:
-                    d8 = distance_spherical(q8, (real(k), root, twice_inverse_root))
+            capacity = (n + 2 * lanes) * size
+            qs, es, weights = ids + capacity, ids + 2 * capacity, ids + 3 * capacity
+            fill_rows(rowptr, r0, r1, start, n, ids)
+            # 1. a group of edges: q = |p_i - p_j|²/(a_i a_j), the score, and without a maximum exp of it
+            for y in range(0, n, lanes):
+                if fetching:
+                    fetch(table, padded, lines, col, start + y + _AHEAD)
+                    fetch(records, 4, line, col, start + y + _AHEAD)
+                if padded == width:
+                    total = vsquares(table, ids, y, width, table, col, start + y, width, real, width, lanes)
                 else:
-                    d8 = distance_flat_or_hyperbolic(q8, (root, twice_inverse_root))
+                    for x in range(y, y + lanes):
+                        pi, pj = _INT(load(ids, x, _ID)) * padded, _INT(load(col, start + x, _ID)) * padded
+                        tile = vsplat(real(zero), width)
+                        for t in range(0, padded, width):
+                            v = vsub(vload(table, pi + t, real, width), vload(table, pj + t, real, width))
+                            tile = vfma(v, v, tile)
+                        vstore(squares, (x - y) * fold, vfold(tile, fold))
+                    total = vsums(squares, real, fold, lanes)
+                inverse_a_i, _, _, _ = vrecords(records, ids, y, real, lanes)
+                inverse_a_j, value_j, _, _ = vrecords(records, col, start + y, real, lanes)
+                vstore(qs, y, vmul(vmul(total, inverse_a_i), inverse_a_j))
+                vstore(weights, y, value_j)
+            for y in range(0, n, lanes):
+                if spherical:
+                    for x in range(y, y + lanes):
+                        if load(qs, x, real) > far:
+                            i, j = _INT(load(ids, x, _ID)), _INT(load(col, start + x, _ID))
+                            store(qs, x, -far_complement(table, records, i, j, padded, k))
+                    d8 = distance_spherical(vload(qs, y, real, lanes), (real(k), root, twice_inverse_root))
+                else:
+                    d8 = distance_flat_or_hyperbolic(vload(qs, y, real, lanes), (root, twice_inverse_root))
                 s8 = vmul(minus_beta, d8)
                 if not needs_max:
                     s8 = vexp(s8)
                 vstore(es, y, s8)
+            # 2. with a maximum, row by row: exp(score - max)
             if needs_max:
                 for i in range(r0, r1):
                     e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
@@ -329,41 +397,39 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                         largest = real(zero)
                     for e in range(e0, e1):
                         store(es, e - start, real(load(es, e - start, real) - largest))
-                for y in range(0, n, LANES):
-                    vstore(es, y, vexp(vload(es, y, real, LANES)))
+                for y in range(0, n, lanes):
+                    vstore(es, y, vexp(vload(es, y, real, lanes)))
             if keep:
+                copy_run(qs, 0, q_all, start, n)
+                copy_run(es, 0, e_all, start, n)
+            for y in range(0, n, lanes):
+                vstore(weights, y, vmul(vload(weights, y, real, lanes), vload(es, y, real, lanes)))
+            if factor != 0:
                 for y in range(n):
-                    store(q_all, start + y, load(qs, y, real))
-                for y in range(n):
-                    store(e_all, start + y, load(es, y, real))
-            # 3. Σ w u; the scores' memory becomes that of the coefficients
+                    f = load(factor, (start + y) * factor_edge + factor_head, real)
+                    store(weights, y, real(load(weights, y, real) * f))
+            # 3. Σ w u, row by row
             for i in range(r0, r1):
                 e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
-                z = real(zero)
-                for e in range(e0, e1):
-                    w = load(es, e - start, real)
-                    z += w
-                    pj = _INT(load(col, e, _ID)) * stride
-                    w *= load(table, pj + padded + 1, real)
-                    if factor != 0:
-                        w *= load(factor, e * factor_edge + factor_head, real)
-                    store(qs, e - start, w)
-                inverse_z = real(one) / z if z != real(zero) else real(zero)
-                store(zinv, i, inverse_z)
-                scale8 = vsplat(inverse_z, width)
                 place = (i * heads + head) * dim
+                inverse_z = real(zero)
                 for t in range(0, padded, width):
+                    z = real(zero)
                     total = vsplat(real(zero), width)
                     for e in range(e0, e1):
-                        pj = _INT(load(col, e, _ID)) * stride + t
-                        total = vfma(vsplat(load(qs, e - start, real), width), vload(table, pj, real, width), total)
-                    total = vmul(total, scale8)
+                        pj = _INT(load(col, e, _ID)) * padded + t
+                        z += load(es, e - start, real)
+                        weight = vsplat(load(weights, e - start, real), width)
+                        total = vfma(weight, vload(table, pj, real, width), total)
+                    inverse_z = real(one) / z if z != real(zero) else real(zero)
+                    total = vmul(total, vsplat(inverse_z, width))
                     if t + width <= dim:
                         vstore(out, place + t, total)
                     else:
                         vstore(spare, 0, total)
                         for x in range(dim - t):
                             store(out, place + t + x, load(spare, x, real))
+                store(zinv, i, inverse_z)
 
     # -----------------------------------------------------------------------------------------------------------------
 
@@ -380,19 +446,21 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         factor = load(args, _FACTOR, _INT)
         factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
         self_mean = load(args, _SELF_MEAN, _INT) != 0
+        table_records = table + heads * sources * padded * size
+        pair_records = pairs + heads * rows * 2 * padded * size
         for i in range(begin, end):
             place = (i * heads + head) * dim
-            source = (head * sources + i) * (padded + 4)
-            record = (head * rows + i) * (2 * padded + 4)
+            source, record = head * sources + i, 4 * (head * rows + i)
+            pair = (head * rows + i) * 2 * padded
             inverse_z = load(zinv, head * rows + i, real)
             for t in range(0, padded, width):
-                vstore(pairs, record + t, vload(table, source + t, real, width))
-            copy_padded(grad_out, place, dim, pairs, record + padded, padded, inverse_z)
-            value = load(table, source + padded + 1, real)
+                vstore(pairs, pair + t, vload(table, source * padded + t, real, width))
+            copy_padded(grad_out, place, dim, pairs, pair + padded, padded, inverse_z)
+            value = load(table_records, 4 * source + 1, real)
             mean = real(dot(grad_out, place, out, place, dim) * inverse_z)
             sigma = real(zero)
             if self_mean:
-                own = dot(pairs, record, pairs, record + padded, padded) * value
+                own = dot(pairs, pair, pairs, pair + padded, padded) * value
                 others = 0
                 for e in range(load(rowptr, i, _INT), load(rowptr, i + 1, _INT)):
                     if _INT(load(col, e, _ID)) == i:
@@ -403,10 +471,10 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                     else:
                         others += 1
                 sigma = sigma / real(others) if others > 0 else real(zero)
-            store(pairs, record + 2 * padded, load(table, source + padded, real))
-            store(pairs, record + 2 * padded + 1, value)
-            store(pairs, record + 2 * padded + 2, mean)
-            store(pairs, record + 2 * padded + 3, real(sigma))
+            store(pair_records, record, load(table_records, 4 * source, real))
+            store(pair_records, record + 1, value)
+            store(pair_records, record + 2, mean)
+            store(pair_records, record + 3, real(sigma))
 
     @jit
     def edge_derivatives(
@@ -421,11 +489,11 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         root, twice_inverse_root = real(root_k), real(2.0 / root_k)
         c, inverse_c = real(abs(k)), real(1.0 / (root_k * root_k))
         spherical = k > 0.0
-        minus_beta = vsplat(real(-beta), LANES)
-        zeros = vsplat(real(zero), LANES)
+        minus_beta = vsplat(real(-beta), lanes)
+        zeros = vsplat(real(zero), lanes)
         by_beta, by_k = zeros, zeros
-        for y in range(0, n, LANES):
-            q8 = vload(qs, y, real, LANES)
+        for y in range(0, n, lanes):
+            q8 = vload(qs, y, real, lanes)
             d8 = zeros
             if spherical:
                 if needs_scalars:
@@ -436,12 +504,12 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                     d8 = distance_flat_or_hyperbolic(q8, (root, twice_inverse_root))
                 q8, slope_q, slope_k = slope_flat_or_hyperbolic(q8, d8, (c, inverse_c))
             if needs_scalars:
-                a8 = vload(own, y, real, LANES)
+                a8 = vload(own, y, real, lanes)
                 by_beta = vfma(a8, d8, by_beta)
                 by_k = vfma(a8, slope_k, by_k)
-            g8 = vmul(vmul(minus_beta, vload(both, y, real, LANES)), slope_q)
+            g8 = vmul(vmul(minus_beta, vload(both, y, real, lanes)), slope_q)
             vstore(both, y, vmul(g8, q8))
-            vstore(inverse_aa, y, vmul(g8, vload(inverse_aa, y, real, LANES)))
+            vstore(inverse_aa, y, vmul(g8, vload(inverse_aa, y, real, lanes)))
         if needs_scalars:
             store(partial, 0, load(partial, 0, _DOUBLE) - _DOUBLE(vsum(by_beta)))
             store(partial, 1, load(partial, 1, _DOUBLE) - beta * _DOUBLE(vsum(by_k)))
@@ -468,7 +536,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         """∂L/∂u of one source, from ``sums`` = (½ ∂L/∂p, ∂L/∂value), and ``radial`` = ∂L/∂ln(1/a)."""
         k, scale = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE)
         square = _DOUBLE(square_norm(u, source, dim))
-        tau, slope = _DOUBLE(load(record, padded + 2, real)), _DOUBLE(load(record, padded + 3, real))
+        tau, slope = _DOUBLE(load(record, 2, real)), _DOUBLE(load(record, 3, real))
         gu = 2.0 * _DOUBLE(dot(sums, 0, u, source, dim))
         m = radial_slope(k, scale, square, tau, slope, gu, _DOUBLE(radial))
         store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square * m)
@@ -492,87 +560,115 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         rowptr, col, mirror = load(args, _ROWPTR, _INT), load(args, _COL, _INT), load(args, _CSC_POS, _INT)
         factor = load(args, _FACTOR, _INT)
         factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        stride = 2 * padded + 4
-        pairs = load(args, _PAIRS, _INT) + head * rows * stride * (bits // 8)
-        record_bytes = (padded + 4) * (bits // 8)
-        table = load(args, _TABLE, _INT) + head * rows * record_bytes
+        pairs = load(args, _PAIRS, _INT) + head * rows * 2 * padded * size
+        gradients = pairs + padded * size
+        fetching = rows * 2 * padded * size > _NEAR
+        records = load(args, _PAIRS, _INT) + (heads * 2 * padded + 4 * head) * rows * size
+        node_records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * rows * size
         edges = load(rowptr, rows, _INT)
-        q_all, e_all = (
-            load(args, _Q, _INT) + head * edges * (bits // 8),
-            load(args, _E, _INT) + head * edges * (bits // 8),
-        )
+        q_all, e_all = load(args, _Q, _INT) + head * edges * size, load(args, _E, _INT) + head * edges * size
         u, value_scale = load(args, _U, _INT), load(args, _VALUE_SCALE, _INT)
         grad_u, grad_bias = load(args, _GRAD_U, _INT), load(args, _GRAD_BIAS, _INT)
         self_mean, needs_scalars = load(args, _SELF_MEAN, _INT) != 0, load(args, _NEEDS_SCALARS, _INT) != 0
         # without a maximum, a bias or a factor, an edge and its mirror have the same unnormalised weight
         mirrored = load(args, _NEEDS_MAX, _INT) == 0 and factor == 0
-        lines = min((stride + line - 1) // line, 2 * _MAX_LINES) * line
+        lines = min((2 * padded + line - 1) // line, 2 * _MAX_LINES) * line
+        sums = scratch + maps_bytes
+        to_own, to_mirror = sums + 2 * padded * size, sums + (2 * padded + lanes * fold) * size
+        ids = to_mirror + lanes * fold * size
         for b in range(begin, end):
             r0, r1 = first_row(rowptr, rows, b * block), first_row(rowptr, rows, (b + 1) * block)
             start, stop = load(rowptr, r0, _INT), load(rowptr, r1, _INT)
             n = stop - start
-            capacity = (n + LANES) * (bits // 8)
-            own = scratch + 2 * padded * (bits // 8)
-            both, inverse_aa, weights, qs = own + capacity, own + 2 * capacity, own + 3 * capacity, own + 4 * capacity
-            for y in range(n):
-                store(qs, y, load(q_all, start + y, real))
-            for y in range(n, n + LANES):
-                store(qs, y, real(zero))
-                store(own, y, real(zero))
-                store(both, y, real(zero))
-                store(inverse_aa, y, real(zero))
-            # 1. ∂L/∂score of the edge and of its mirror
-            for i in range(r0, r1):
-                pi = i * stride
-                inverse_a, value_i = load(pairs, pi + 2 * padded, real), load(pairs, pi + 2 * padded + 1, real)
-                mean_i, sigma_i = load(pairs, pi + 2 * padded + 2, real), load(pairs, pi + 2 * padded + 3, real)
-                for e in range(load(rowptr, i, _INT), load(rowptr, i + 1, _INT)):
-                    ahead = _INT(load(col, e + _AHEAD, _ID)) * stride
-                    for t in range(0, lines, line):
-                        prefetch(pairs, ahead + t, real)
-                    j = _INT(load(col, e, _ID))
-                    pj = j * stride
-                    to_i, to_j = vsplat(real(zero), width), vsplat(real(zero), width)
-                    for t in range(0, padded, width):
-                        to_i = vfma(vload(pairs, pi + padded + t, real, width), vload(pairs, pj + t, real, width), to_i)
-                        to_j = vfma(vload(pairs, pi + t, real, width), vload(pairs, pj + padded + t, real, width), to_j)
-                    value_j, mean_j = load(pairs, pj + 2 * padded + 1, real), load(pairs, pj + 2 * padded + 2, real)
-                    e_own = load(e_all, e, real)
-                    e_mirror = e_own
+            capacity = (n + 2 * lanes) * size
+            own, both, inverse_aa, weights, qs = (
+                ids + capacity,
+                ids + 2 * capacity,
+                ids + 3 * capacity,
+                ids + 4 * capacity,
+                ids + 5 * capacity,
+            )
+            fill_rows(rowptr, r0, r1, start, n, ids)
+            copy_run(q_all, start, qs, 0, n)
+            copy_run(e_all, start, own, 0, n)
+            vstore(qs, n, vsplat(real(zero), lanes))
+            vstore(own, n, vsplat(real(zero), lanes))
+            if mirrored:
+                copy_run(own, 0, weights, 0, n)
+            else:  # ``both`` and ``inverse_aa`` hold the two factors for now
+                for y in range(n):
+                    other = _INT(load(mirror, start + y, _ID))
+                    prefetch(e_all, _INT(load(mirror, start + y + _AHEAD, _ID)), real)
                     f_own, f_mirror = real(one), real(one)
-                    if not mirrored:
-                        other = _INT(load(mirror, e, _ID))
-                        prefetch(e_all, _INT(load(mirror, e + _AHEAD, _ID)), real)
-                        e_mirror = load(e_all, other, real)
-                        if factor != 0:
-                            f_own = load(factor, e * factor_edge + factor_head, real)
-                            f_mirror = load(factor, other * factor_edge + factor_head, real)
-                    s_own = e_own * (f_own * value_j * vsum(to_i) - mean_i)
-                    s_mirror = e_mirror * (f_mirror * value_i * vsum(to_j) - mean_j)
-                    if grad_bias != 0:
-                        store(grad_bias, head * edges + e, real(s_own))
-                    if self_mean and j != i:
-                        s_own += sigma_i
-                        s_mirror += load(pairs, pj + 2 * padded + 3, real)
-                    y = e - start
-                    store(own, y, real(s_own))
-                    store(both, y, real(s_own + s_mirror))
-                    store(inverse_aa, y, real(inverse_a * load(pairs, pj + 2 * padded, real)))
-                    store(weights, y, real(e_mirror * f_mirror))
+                    if factor != 0:
+                        f_own = load(factor, (start + y) * factor_edge + factor_head, real)
+                        f_mirror = load(factor, other * factor_edge + factor_head, real)
+                    store(weights, y, load(e_all, other, real))
+                    store(both, y, f_own)
+                    store(inverse_aa, y, f_mirror)
+            # 1. a group of edges: ∂L/∂score of the edge and of its mirror
+            for y in range(0, n, lanes):
+                if fetching:
+                    fetch(pairs, 2 * padded, lines, col, start + y + _AHEAD)
+                    fetch(records, 4, line, col, start + y + _AHEAD)
+                if padded == width:
+                    to_i = vdots(
+                        gradients, ids, y, double_width, pairs, col, start + y, double_width, real, width, lanes
+                    )
+                    to_j = vdots(
+                        pairs, ids, y, double_width, gradients, col, start + y, double_width, real, width, lanes
+                    )
+                else:
+                    for x in range(y, y + lanes):
+                        pi, pj = _INT(load(ids, x, _ID)) * 2 * padded, _INT(load(col, start + x, _ID)) * 2 * padded
+                        at_i, at_j = vsplat(real(zero), width), vsplat(real(zero), width)
+                        for t in range(pi, pi + padded, width):
+                            p_i, g_i = vload(pairs, t, real, width), vload(gradients, t, real, width)
+                            p_j, g_j = (
+                                vload(pairs, pj + t - pi, real, width),
+                                vload(gradients, pj + t - pi, real, width),
+                            )
+                            at_i, at_j = vfma(g_i, p_j, at_i), vfma(p_i, g_j, at_j)
+                        vstore(to_own, (x - y) * fold, vfold(at_i, fold))
+                        vstore(to_mirror, (x - y) * fold, vfold(at_j, fold))
+                    to_i, to_j = vsums(to_own, real, fold, lanes), vsums(to_mirror, real, fold, lanes)
+                inverse_a_i, value_i, mean_i, _ = vrecords(records, ids, y, real, lanes)
+                inverse_a_j, value_j, mean_j, _ = vrecords(records, col, start + y, real, lanes)
+                own8, mirror8 = vload(own, y, real, lanes), vload(weights, y, real, lanes)
+                value_j, value_i = vmul(value_j, to_i), vmul(value_i, to_j)
+                if not mirrored:
+                    f_own8, f_mirror8 = vload(both, y, real, lanes), vload(inverse_aa, y, real, lanes)
+                    value_j, value_i = vmul(f_own8, value_j), vmul(f_mirror8, value_i)
+                    vstore(weights, y, vmul(mirror8, f_mirror8))
+                own8 = vmul(own8, vsub(value_j, mean_i))
+                vstore(own, y, own8)
+                vstore(both, y, vfma(mirror8, vsub(value_i, mean_j), own8))
+                vstore(inverse_aa, y, vmul(inverse_a_i, inverse_a_j))
+            if grad_bias != 0:
+                copy_run(own, 0, grad_bias, head * edges + start, n)
+            if self_mean:
+                for y in range(n):
+                    i, j = _INT(load(ids, y, _ID)), _INT(load(col, start + y, _ID))
+                    if i != j:
+                        sigma_i, sigma_j = load(records, 4 * i + 3, real), load(records, 4 * j + 3, real)
+                        store(own, y, real(load(own, y, real) + sigma_i))
+                        store(both, y, real(load(both, y, real) + sigma_i + sigma_j))
+            for tail in (own, both, inverse_aa):
+                vstore(tail, n, vsplat(real(zero), lanes))
             # 2. the transcendental part
             edge_derivatives(own, both, inverse_aa, qs, n, reals, needs_scalars, partial)
             # 3. gather again, from cache
             for i in range(r0, r1):
                 e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
-                pi = i * stride
+                pi = i * 2 * padded
                 radial = real(zero)
-                for e in range(e0, e1):
-                    radial += load(both, e - start, real)
                 for t in range(0, padded, width):
+                    radial = real(zero)
                     point = vload(pairs, pi + t, real, width)
                     g_point, g_value = vsplat(real(zero), width), vsplat(real(zero), width)
                     for e in range(e0, e1):
-                        pj = _INT(load(col, e, _ID)) * stride + t
+                        pj = _INT(load(col, e, _ID)) * 2 * padded + t
+                        radial += load(both, e - start, real)
                         difference = vsub(point, vload(pairs, pj, real, width))
                         g_point = vfma(vsplat(load(inverse_aa, e - start, real), width), difference, g_point)
                         g_value = vfma(
@@ -580,13 +676,13 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                             vload(pairs, pj + padded, real, width),
                             g_value,
                         )
-                    vstore(scratch, t, g_point)
-                    vstore(scratch, padded + t, g_value)
+                    vstore(sums, t, g_point)
+                    vstore(sums, padded + t, g_value)
                 value = 1.0
                 if value_scale != 0:
                     value = _DOUBLE(load(value_scale, i, real))
-                source, record = (i * heads + head) * dim, table + i * record_bytes
-                finish_node(u, source, dim, padded, scratch, radial, value, reals, record, grad_u, partial)
+                source, record = (i * heads + head) * dim, node_records + 4 * i * size
+                finish_node(u, source, dim, padded, sums, radial, value, reals, record, grad_u, partial)
 
     def backward_rows(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Directed graphs, first pass, row blocks [begin, end): what edges give to destinations, and edge terms.
@@ -594,81 +690,94 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         Edge terms, 4 numbers an edge: ∂L/∂|p_i - p_j|², weight · Z, q ∂L/∂q, 0. Row terms, padded + 1 a destination.
         """
         reals = load(args, _REALS, _INT)
-        head, rows = load(args, _HEAD, _INT), load(args, _NUM_DST, _INT)
+        head, heads = load(args, _HEAD, _INT), load(args, _HEADS, _INT)
+        sources, rows = load(args, _NUM_SRC, _INT), load(args, _NUM_DST, _INT)
         padded, block = load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
         rowptr, col = load(args, _ROWPTR, _INT), load(args, _COL, _INT)
         factor = load(args, _FACTOR, _INT)
         factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        stride, pair_stride = padded + 4, 2 * padded + 4
-        table = load(args, _TABLE, _INT) + head * load(args, _NUM_SRC, _INT) * stride * (bits // 8)
-        pairs = load(args, _PAIRS, _INT) + head * rows * pair_stride * (bits // 8)
+        table = load(args, _TABLE, _INT) + head * sources * padded * size
+        table_records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * sources * size
+        pairs = load(args, _PAIRS, _INT) + head * rows * 2 * padded * size
+        pair_records = load(args, _PAIRS, _INT) + (heads * 2 * padded + 4 * head) * rows * size
         edges = load(rowptr, rows, _INT)
-        q_all, e_all = (
-            load(args, _Q, _INT) + head * edges * (bits // 8),
-            load(args, _E, _INT) + head * edges * (bits // 8),
-        )
+        q_all, e_all = load(args, _Q, _INT) + head * edges * size, load(args, _E, _INT) + head * edges * size
         terms, row_terms = load(args, _EDGE_TERMS, _INT), load(args, _ROW_TERMS, _INT)
         grad_bias = load(args, _GRAD_BIAS, _INT)
         self_mean, needs_scalars = load(args, _SELF_MEAN, _INT) != 0, load(args, _NEEDS_SCALARS, _INT) != 0
-        lines = min((stride + line - 1) // line, _MAX_LINES) * line
+        lines = min((padded + line - 1) // line, _MAX_LINES) * line
+        gradients = pairs + padded * size
+        fetching = sources * padded * size > _NEAR
+        dots = scratch + maps_bytes
+        ids = dots + lanes * fold * size
         for b in range(begin, end):
             r0, r1 = first_row(rowptr, rows, b * block), first_row(rowptr, rows, (b + 1) * block)
             start, stop = load(rowptr, r0, _INT), load(rowptr, r1, _INT)
             n = stop - start
-            capacity = (n + LANES) * (bits // 8)
-            own = scratch + 2 * padded * (bits // 8)
-            both, inverse_aa, qs = own + capacity, own + 2 * capacity, own + 3 * capacity
-            for y in range(n):
-                store(qs, y, load(q_all, start + y, real))
-            for y in range(n, n + LANES):
-                store(qs, y, real(zero))
-                store(own, y, real(zero))
-                store(both, y, real(zero))
-                store(inverse_aa, y, real(zero))
-            for i in range(r0, r1):
-                pi = i * pair_stride
-                inverse_a = load(pairs, pi + 2 * padded, real)
-                mean, sigma = load(pairs, pi + 2 * padded + 2, real), load(pairs, pi + 2 * padded + 3, real)
-                for e in range(load(rowptr, i, _INT), load(rowptr, i + 1, _INT)):
-                    ahead = _INT(load(col, e + _AHEAD, _ID)) * stride
-                    for t in range(0, lines, line):
-                        prefetch(table, ahead + t, real)
-                    j = _INT(load(col, e, _ID))
-                    pj = j * stride
-                    total = vsplat(real(zero), width)
-                    for t in range(0, padded, width):
-                        total = vfma(
-                            vload(pairs, pi + padded + t, real, width), vload(table, pj + t, real, width), total
-                        )
-                    weight = load(e_all, e, real)
-                    f = real(one)
-                    if factor != 0:
-                        f = load(factor, e * factor_edge + factor_head, real)
-                    s = weight * (f * load(table, pj + padded + 1, real) * vsum(total) - mean)
-                    if grad_bias != 0:
-                        store(grad_bias, head * edges + e, real(s))
-                    if self_mean and j != i:
-                        s += sigma
-                    y = e - start
-                    store(own, y, real(s))
-                    store(both, y, real(s))
-                    store(inverse_aa, y, real(inverse_a * load(table, pj + padded, real)))
-                    store(terms, 4 * e + 1, real(weight * f))
+            capacity = (n + 2 * lanes) * size
+            own, both, inverse_aa, weights, qs = (
+                ids + capacity,
+                ids + 2 * capacity,
+                ids + 3 * capacity,
+                ids + 4 * capacity,
+                ids + 5 * capacity,
+            )
+            fill_rows(rowptr, r0, r1, start, n, ids)
+            copy_run(q_all, start, qs, 0, n)
+            copy_run(e_all, start, own, 0, n)
+            copy_run(e_all, start, weights, 0, n)
+            vstore(qs, n, vsplat(real(zero), lanes))
+            vstore(own, n, vsplat(real(zero), lanes))
+            if factor != 0:
+                for y in range(n):
+                    f = load(factor, (start + y) * factor_edge + factor_head, real)
+                    store(weights, y, real(load(weights, y, real) * f))
+            for y in range(0, n, lanes):
+                if fetching:
+                    fetch(table, padded, lines, col, start + y + _AHEAD)
+                    fetch(table_records, 4, line, col, start + y + _AHEAD)
+                if padded == width:
+                    total = vdots(gradients, ids, y, double_width, table, col, start + y, width, real, width, lanes)
+                else:
+                    for x in range(y, y + lanes):
+                        pi, pj = _INT(load(ids, x, _ID)) * 2 * padded, _INT(load(col, start + x, _ID)) * padded
+                        tile = vsplat(real(zero), width)
+                        for t in range(0, padded, width):
+                            tile = vfma(vload(gradients, pi + t, real, width), vload(table, pj + t, real, width), tile)
+                        vstore(dots, (x - y) * fold, vfold(tile, fold))
+                    total = vsums(dots, real, fold, lanes)
+                inverse_a_i, _, mean_i, _ = vrecords(pair_records, ids, y, real, lanes)
+                inverse_a_j, value_j, _, _ = vrecords(table_records, col, start + y, real, lanes)
+                value_j = vmul(vmul(value_j, total), vload(weights, y, real, lanes))
+                s8 = vsub(value_j, vmul(vload(own, y, real, lanes), mean_i))
+                vstore(own, y, s8)
+                vstore(inverse_aa, y, vmul(inverse_a_i, inverse_a_j))
+            if grad_bias != 0:
+                copy_run(own, 0, grad_bias, head * edges + start, n)
+            if self_mean:
+                for y in range(n):
+                    i = _INT(load(ids, y, _ID))
+                    if i != _INT(load(col, start + y, _ID)):
+                        store(own, y, real(load(own, y, real) + load(pair_records, 4 * i + 3, real)))
+            copy_run(own, 0, both, 0, n)
+            for tail in (own, both, inverse_aa):
+                vstore(tail, n, vsplat(real(zero), lanes))
             edge_derivatives(own, both, inverse_aa, qs, n, reals, needs_scalars, partial)
             for i in range(r0, r1):
                 e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
-                pi = i * pair_stride
+                pi = i * 2 * padded
                 radial = real(zero)
                 for e in range(e0, e1):
                     y = e - start
                     radial += load(both, y, real)
                     store(terms, 4 * e, load(inverse_aa, y, real))
+                    store(terms, 4 * e + 1, load(weights, y, real))
                     store(terms, 4 * e + 2, load(both, y, real))
                 for t in range(0, padded, width):
                     point = vload(pairs, pi + t, real, width)
                     g_point = vsplat(real(zero), width)
                     for e in range(e0, e1):
-                        pj = _INT(load(col, e, _ID)) * stride + t
+                        pj = _INT(load(col, e, _ID)) * padded + t
                         difference = vsub(point, vload(table, pj, real, width))
                         g_point = vfma(vsplat(load(inverse_aa, e - start, real), width), difference, g_point)
                     vstore(row_terms, i * (padded + 1) + t, g_point)
@@ -681,16 +790,17 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         sources, rows = load(args, _NUM_SRC, _INT), load(args, _NUM_DST, _INT)
         dim, padded, block = load(args, _DIM, _INT), load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
         colptr, row, pos = load(args, _COLPTR, _INT), load(args, _CSC_ROW, _INT), load(args, _CSC_POS, _INT)
-        pair_stride = 2 * padded + 4
-        table = load(args, _TABLE, _INT) + head * sources * (padded + 4) * (bits // 8)
-        pairs = load(args, _PAIRS, _INT) + head * rows * pair_stride * (bits // 8)
+        pair_stride = 2 * padded
+        table = load(args, _TABLE, _INT) + head * sources * padded * size
+        records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * sources * size
+        pairs = load(args, _PAIRS, _INT) + head * rows * pair_stride * size
         terms, row_terms = load(args, _EDGE_TERMS, _INT), load(args, _ROW_TERMS, _INT)
         u, value_scale, grad_u = load(args, _U, _INT), load(args, _VALUE_SCALE, _INT), load(args, _GRAD_U, _INT)
         lines = min((2 * padded + line - 1) // line, 2 * _MAX_LINES) * line
         for b in range(begin, end):
             for j in range(first_row(colptr, sources, b * block), first_row(colptr, sources, (b + 1) * block)):
                 f0, f1 = load(colptr, j, _INT), load(colptr, j + 1, _INT)
-                pj = j * (padded + 4)
+                pj = j * padded
                 radial = real(zero)
                 if j < rows:
                     radial += load(row_terms, j * (padded + 1) + padded, real)
@@ -720,7 +830,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 value = 1.0
                 if value_scale != 0:
                     value = _DOUBLE(load(value_scale, j, real))
-                source, record = (j * heads + head) * dim, table + pj * (bits // 8)
+                source, record = (j * heads + head) * dim, records + 4 * j * size
                 finish_node(u, source, dim, padded, scratch, radial, value, reals, record, grad_u, partial)
 
     # -----------------------------------------------------------------------------------------------------------------
@@ -730,23 +840,29 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         reals = load(args, _REALS, _INT)
         k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), load(args, _DIM, _INT)
         u, out, elu = load(args, _U, _INT), load(args, _OUT, _INT), load(args, _KEEP, _INT) != 0
-        for j in range(begin, end):
-            source = j * dim
-            tau, _, _ = node_maps(k, scale, _DOUBLE(square_norm(u, source, dim)))
-            tau8 = vsplat(real(tau), width)
-            full = dim // width * width
-            for t in range(0, full, width):
-                y8 = vmul(tau8, vload(u, source + t, real, width))
-                vstore(out, source + t, velu(y8) if elu else y8)
-            if full < dim:
-                for t in range(dim - full):
-                    store(scratch, t, load(u, source + full + t, real))
-                for t in range(dim - full, width):
-                    store(scratch, t, real(zero))
-                y8 = vmul(tau8, vload(scratch, 0, real, width))
-                vstore(scratch, 0, velu(y8) if elu else y8)
-                for t in range(dim - full):
-                    store(out, source + full + t, load(scratch, t, real))
+        full = dim // width * width
+        spare = scratch + maps_bytes
+        for first in range(begin, end, nodes):
+            last = min(first + nodes, end)
+            vstore(scratch, 0, vsplat(0.0, nodes))
+            for j in range(first, last):
+                store(scratch, j - first, _DOUBLE(square_norm(u, j * dim, dim)))
+            group_maps(k, scale, scratch)
+            for j in range(first, last):
+                source = j * dim
+                tau8 = vsplat(real(load(scratch, nodes + j - first, _DOUBLE)), width)
+                for t in range(0, full, width):
+                    y8 = vmul(tau8, vload(u, source + t, real, width))
+                    vstore(out, source + t, velu(y8) if elu else y8)
+                if full < dim:
+                    for t in range(dim - full):
+                        store(spare, t, load(u, source + full + t, real))
+                    for t in range(dim - full, width):
+                        store(spare, t, real(zero))
+                    y8 = vmul(tau8, vload(spare, 0, real, width))
+                    vstore(spare, 0, velu(y8) if elu else y8)
+                    for t in range(dim - full):
+                        store(out, source + full + t, load(spare, t, real))
 
     def points_backward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """The derivative of ``points`` by u and k, from grad_out and out."""
@@ -754,31 +870,61 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), load(args, _DIM, _INT)
         u, out, elu = load(args, _U, _INT), load(args, _OUT, _INT), load(args, _KEEP, _INT) != 0
         grad_out, grad_u = load(args, _GRAD_OUT, _INT), load(args, _GRAD_U, _INT)
-        for j in range(begin, end):
-            source = j * dim
-            full = dim // width * width
-            if elu:
+        full = dim // width * width
+        for first in range(begin, end, nodes):
+            last = min(first + nodes, end)
+            vstore(scratch, 0, vsplat(0.0, nodes))
+            for j in range(first, last):
+                store(scratch, j - first, _DOUBLE(square_norm(u, j * dim, dim)))
+            group_maps(k, scale, scratch)
+            for j in range(first, last):
+                source = j * dim
+                if elu:  # grad_u holds ∂L/∂(exp0 u) for now
+                    for t in range(0, full, width):
+                        slope8 = velu_slope(vload(out, source + t, real, width))
+                        vstore(grad_u, source + t, vmul(vload(grad_out, source + t, real, width), slope8))
+                    for t in range(full, dim):
+                        y = load(out, source + t, real)
+                        slope1 = real(one) if y > real(zero) else real(y + real(one))
+                        store(grad_u, source + t, real(load(grad_out, source + t, real) * slope1))
+                else:
+                    copy_padded(grad_out, source, dim, grad_u, source, dim, 1.0)
+                square, tau = load(scratch, j - first, _DOUBLE), load(scratch, nodes + j - first, _DOUBLE)
+                slope, gu = load(scratch, 3 * nodes + j - first, _DOUBLE), _DOUBLE(dot(grad_u, source, u, source, dim))
+                m = radial_slope(k, scale, square, tau, slope, gu, 0.0)
+                store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square * m)
+                c_u = real(2.0 * k * scale * scale * m)
+                tau8, u8 = vsplat(real(tau), width), vsplat(c_u, width)
                 for t in range(0, full, width):
-                    slope8 = velu_slope(vload(out, source + t, real, width))
-                    vstore(scratch, t, vmul(vload(grad_out, source + t, real, width), slope8))
+                    g8 = vmul(tau8, vload(grad_u, source + t, real, width))
+                    vstore(grad_u, source + t, vfma(u8, vload(u, source + t, real, width), g8))
                 for t in range(full, dim):
-                    y = load(out, source + t, real)
-                    slope1 = real(one) if y > real(zero) else real(y + real(one))
-                    store(scratch, t, real(load(grad_out, source + t, real) * slope1))
-            else:
-                copy_padded(grad_out, source, dim, scratch, 0, dim, 1.0)
-            square = _DOUBLE(square_norm(u, source, dim))
-            tau, _, slope = node_maps(k, scale, square)
-            m = radial_slope(k, scale, square, tau, slope, _DOUBLE(dot(scratch, 0, u, source, dim)), 0.0)
-            store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square * m)
-            c_u = real(2.0 * k * scale * scale * m)
-            tau8, u8 = vsplat(real(tau), width), vsplat(c_u, width)
-            for t in range(0, full, width):
-                g8 = vmul(tau8, vload(scratch, t, real, width))
-                vstore(grad_u, source + t, vfma(u8, vload(u, source + t, real, width), g8))
-            for t in range(full, dim):
-                g = real(tau) * load(scratch, t, real) + c_u * load(u, source + t, real)
-                store(grad_u, source + t, real(g))
+                    g = real(tau) * load(grad_u, source + t, real) + c_u * load(u, source + t, real)
+                    store(grad_u, source + t, real(g))
+
+    def drive(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
+        """Phases [begin, end) of a program, by as many threads as call this; see _layout.phase.
+
+        A thread takes the next job of a phase until there is none, then waits for the others to finish theirs. One that
+        comes late finds nothing to do: nobody waits for it. ``partial`` is a function that lets other threads run.
+        """
+        for number in range(begin, end):
+            here = args + number * (8 * PHASE)
+            kernel, rows, jobs = load(here, 0, _INT), load(here, 1, _INT), load(here, 2, _INT)
+            jobs_a_row, chunk, count = load(here, 3, _INT), load(here, 4, _INT), load(here, 5, _INT)
+            sums = load(here, 6, _INT)
+            job = fetch_add(here + 8 * PHASE_NEXT, 1)
+            while job < jobs:
+                row, part = job // jobs_a_row, job % jobs_a_row
+                start, stop = part * chunk, min(part * chunk + chunk, count)
+                call(kernel, (rows + row * (8 * slots), start, stop, scratch, sums + 24 * job))
+                fetch_add(here + 8 * PHASE_DONE, 1)
+                job = fetch_add(here + 8 * PHASE_NEXT, 1)
+            looked = 0
+            while fetch_add(here + 8 * PHASE_DONE, 0) < jobs:
+                looked += 1
+                if looked > _PATIENCE:
+                    call(partial, ())
 
     def counting_sort(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Places of ``begin`` ids below ``end``, by id, equal ones in a given order; see _sort.counting_order."""
@@ -805,8 +951,75 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
             store(pointer, b, load(pointer, b - 1, _INT))
         store(pointer, 0, _INT(0))
 
+    def sort_with_loops(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
+        """Sort ``begin`` edges and the loops they lack by (destination, source); see _sort.sorted_with_loops.
+
+        There are ``end`` sources and ``scratch`` destinations. What counts must be 0 at the start.
+        """
+        src, dst, row, col = load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT), load(args, 3, _INT)
+        perm, rowptr, colptr = load(args, 4, _INT), load(args, 5, _INT), load(args, 6, _INT)
+        order, looped = load(args, 7, _INT), load(args, 8, _INT)
+        for n in range(begin):
+            s, d = load(src, n, _INT), load(dst, n, _INT)
+            store(colptr, s + 1, load(colptr, s + 1, _INT) + 1)
+            store(rowptr, d + 1, load(rowptr, d + 1, _INT) + 1)
+            if s == d:
+                store(looped, d, _INT(1))
+        for i in range(scratch):
+            missing = 1 - load(looped, i, _INT)
+            store(colptr, i + 1, load(colptr, i + 1, _INT) + missing)
+            store(rowptr, i + 1, load(rowptr, i + 1, _INT) + missing)
+        for j in range(end):
+            store(colptr, j + 1, load(colptr, j + 1, _INT) + load(colptr, j, _INT))
+        for i in range(scratch):
+            store(rowptr, i + 1, load(rowptr, i + 1, _INT) + load(rowptr, i, _INT))
+        for i in range(scratch):  # where none is missing, the loop that is there comes in its place
+            spot = load(colptr, i, _INT)
+            store(order, spot, _INT(begin + i))
+            store(colptr, i, spot + 1 - load(looped, i, _INT))
+        for n in range(begin):
+            s = load(src, n, _INT)
+            spot = load(colptr, s, _INT)
+            store(order, spot, _INT(n))
+            store(colptr, s, spot + 1)
+        for n in range(load(rowptr, scratch, _INT)):
+            place = load(order, n, _INT)
+            s, d = place - begin, place - begin
+            if place < begin:
+                s, d = load(src, place, _INT), load(dst, place, _INT)
+            spot = load(rowptr, d, _INT)
+            store(row, spot, d)
+            store(col, spot, s)
+            store(perm, spot, place)
+            store(rowptr, d, spot + 1)
+        for i in range(scratch, 0, -1):  # every pointer has moved on to where the next begins
+            store(rowptr, i, load(rowptr, i - 1, _INT))
+        store(rowptr, 0, _INT(0))
+
+    def transpose(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
+        """The ``begin`` edges of sorted rows in the order of their ``end`` columns; see _sort.transposed."""
+        row, col, colptr = load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT)
+        csc_row, csc_pos = load(args, 3, _INT), load(args, 4, _INT)
+        for e in range(begin):
+            after = load(col, e, _INT) + 1
+            store(colptr, after, load(colptr, after, _INT) + 1)
+        for j in range(end):
+            store(colptr, j + 1, load(colptr, j + 1, _INT) + load(colptr, j, _INT))
+        for e in range(begin):
+            j = load(col, e, _INT)
+            spot = load(colptr, j, _INT)
+            store(csc_row, spot, _ID(load(row, e, _INT)))
+            store(csc_pos, spot, _ID(e))
+            store(colptr, j, spot + 1)
+        for j in range(end, 0, -1):
+            store(colptr, j, load(colptr, j - 1, _INT))
+        store(colptr, 0, _INT(0))
+
     return {
         "counting_sort": counting_sort,
+        "sort_with_loops": sort_with_loops,
+        "transpose": transpose,
+        "drive": drive,
         "points": points,
         "points_backward": points_backward,
         "pack": pack,

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-__all__ = ["LANES", "ROW_PADDING", "SLOTS", "padded_dim", "tile_width"]
+__all__ = [
+    "NODES",
+    "PHASE",
+    "PHASE_DONE",
+    "PHASE_NEXT",
+    "ROW_PADDING",
+    "SLOTS",
+    "edge_lanes",
+    "padded_dim",
+    "phase",
+    "scratch_bytes",
+    "tile_width",
+]
 
 # One 64-bit integer each: a count, a flag, a stride in elements, or an address (0: not given).
 SLOTS = (
@@ -44,11 +56,23 @@ SLOTS = (
     "needs_scalars",
 )
 
-# Kernels ask for records this many edges ahead without looking whether there are any.
-ROW_PADDING = 16
+# Kernels read ids this far behind the last edge: they work on whole vectors of edges, and ask for records ahead.
+ROW_PADDING = 64
 
-# Edge functions work on this many edges at once.
-LANES = 8
+# Node functions work on this many nodes at once, in float64.
+NODES = 8
+
+
+def edge_lanes(bits: int) -> int:
+    """Edge functions work on this many edges at once."""
+    return 512 // bits
+
+
+def scratch_bytes(bits: int, padded: int, arrays: int, edges: int) -> int:
+    """Memory a thread needs: node functions, two rows, a vector an edge for twice as many as lanes, arrays of edges."""
+    lanes = edge_lanes(bits)
+    numbers = 2 * padded + 64 + 2 * lanes * lanes + arrays * (edges + 2 * lanes)
+    return 4 * NODES * 8 + numbers * (bits // 8)
 
 
 def tile_width(bits: int, dim: int) -> int:
@@ -61,3 +85,22 @@ def padded_dim(bits: int, dim: int) -> int:
     """``dim`` rounded up to whole tiles."""
     width = tile_width(bits, dim)
     return -(-dim // width) * width
+
+
+# 64-bit integers of a phase; the two counters that threads share have a cache line each.
+PHASE, PHASE_NEXT, PHASE_DONE = 24, 8, 16
+
+
+def phase(kernel: int, rows: int, jobs: int, jobs_a_row: int, chunk: int, count: int, partial: int) -> list[int]:
+    """What :func:`drive` of the kernels reads: a kernel to run over [0, count) in chunks, for one or several heads.
+
+    Args:
+        kernel: address of the kernel.
+        rows: address of its argument rows, one a head.
+        jobs: chunks of all heads.
+        jobs_a_row: chunks of a head.
+        chunk: what a job covers.
+        count: what a head has.
+        partial: address of three float64 numbers a job, or 0.
+    """
+    return [kernel, rows, jobs, jobs_a_row, chunk, count, partial] + [0] * (PHASE - 7)

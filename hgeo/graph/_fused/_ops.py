@@ -32,24 +32,19 @@ def _padded(dim: int, dtype: torch.dtype) -> int:
     return padded_dim(32 if dtype == torch.float32 else 64, dim)
 
 
-def _operator(name: str) -> Callable[[Callable[..., Any]], Any]:
+def _operator(name: str, function: Callable[..., Any]) -> Any:
     """Make a torch operator of a function that changes none of its arguments.
 
     ``torch.library.custom_op`` would do the same, but its first call imports torch's compiler, which takes longer than
     everything else that happens there.
     """
-
-    def register(function: Callable[..., Any]) -> Any:
-        schema = torch.library.infer_schema(function, mutates_args=())
-        torch.library.define(f"hgeo::{name}", schema)
-        torch.library.impl(f"hgeo::{name}", ["cpu", "cuda"], function)
-        return getattr(torch.ops.hgeo, name).default
-
-    return register
+    schema = torch.library.infer_schema(function, mutates_args=())
+    torch.library.define(f"hgeo::{name}", schema)
+    torch.library.impl(f"hgeo::{name}", ["cpu", "cuda"], function)
+    return getattr(torch.ops.hgeo, name).default
 
 
-@_operator("fused_attention")
-def fused_attention(
+def _forward(
     u: Tensor,
     k: Tensor,
     beta: Tensor,
@@ -76,8 +71,7 @@ def fused_attention(
     the tangent vectors of; then they come second, else nothing does. The last four are what the backward needs
     (q and e empty unless ``keep``).
     """
-    implementation = _implementation(u.device)
-    sums, *kept = implementation.forward(
+    return _implementation(u.device).forward(
         u.contiguous(),
         k,
         beta,
@@ -88,13 +82,15 @@ def fused_attention(
         rowptr,
         col,
         info,
+        out_k,
         num_edges,
         self_mean,
         keep,
+        elu,
     )
-    if out_k is None:
-        return sums, sums.new_empty(0), *kept
-    return implementation.points(sums, out_k, elu), sums, *kept
+
+
+_fused_attention = _operator("fused_attention", _forward)
 
 
 @torch.library.register_fake("hgeo::fused_attention")
@@ -137,8 +133,7 @@ def _contiguous(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
 
-@_operator("fused_attention_backward")
-def fused_attention_backward(
+def _backward(
     grad_out: Tensor,
     u: Tensor,
     k: Tensor,
@@ -171,15 +166,8 @@ def fused_attention_backward(
 
     That of the bias is (E, heads), or (0, heads) if not needed; that of out_k is empty if there is none.
     """
-    implementation = _implementation(u.device)
-    grad_out = grad_out.contiguous()
-    grad_out_k = u.new_empty(0)
-    if out_k is None:
-        tangent = result
-    else:
-        grad_out, grad_out_k = implementation.points_backward(grad_out, tangent, out_k, result, elu)
-    grads = implementation.backward(
-        grad_out,
+    return _implementation(u.device).backward(
+        grad_out.contiguous(),
         u.contiguous(),
         k,
         beta,
@@ -193,6 +181,8 @@ def fused_attention_backward(
         csc_row,
         csc_pos,
         info,
+        out_k,
+        result,
         tangent,
         table,
         q,
@@ -201,10 +191,13 @@ def fused_attention_backward(
         num_edges,
         self_mean,
         symmetric,
+        elu,
         needs_scalars,
         needs_bias,
     )
-    return *grads, grad_out_k
+
+
+_fused_attention_backward = _operator("fused_attention_backward", _backward)
 
 
 @torch.library.register_fake("hgeo::fused_attention_backward")
@@ -253,11 +246,11 @@ _INPUTS, _OUT_K = 19, 13  # of fused_attention: how many, and where out_k stands
 class _FusedAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, keys: Any, *inputs: Any) -> Any:
-        output = _below_autograd(keys, *inputs)
+        output = _forward(*inputs) if keys is None else _below_autograd(keys, *inputs)
         *tensors, num_edges, self_mean, symmetric, keep, elu = inputs
         ctx.save_for_backward(*tensors, *output)
         ctx.static = (num_edges, self_mean, symmetric, elu)
-        ctx.keep = keep
+        ctx.direct, ctx.keep = keys is None, keep
         ctx.set_materialize_grads(False)
         return output
 
@@ -269,7 +262,9 @@ class _FusedAttention(torch.autograd.Function):
         if not ctx.keep:
             raise RuntimeError("fused_attention was called with keep=False; gradients need keep=True")
         u, k, beta, scale, bias, *rest = ctx.saved_tensors
-        *found, grad_bias, grad_out_k = fused_attention_backward(
+        # the operator has a derivative that says what to do about it
+        derivative: Any = _backward if ctx.direct and not torch.is_grad_enabled() else _fused_attention_backward
+        *found, grad_bias, grad_out_k = derivative(
             grad, u, k, beta, scale, bias, *rest, *ctx.static, bool(needs[1] or needs[2] or needs[3]), bool(needs[4])
         )
         if needs[4] and bias.shape[1] == 1:
@@ -280,7 +275,28 @@ class _FusedAttention(torch.autograd.Function):
 
 def _below_autograd(keys: Any, *inputs: Any) -> Any:
     with torch._C._AutoDispatchBelowAutograd():
-        return fused_attention.redispatch(keys & torch._C._after_autograd_keyset, *inputs)
+        return _fused_attention.redispatch(keys & torch._C._after_autograd_keyset, *inputs)
+
+
+def fused_attention(*inputs: Any) -> Any:
+    """What the operator of this name computes; see ``_forward``.
+
+    Plain tensors outside of any tracing or transformation do without torch's dispatcher, which takes as long as the
+    kernels do on a small graph.
+    """
+    if torch.compiler.is_compiling() or _transformed() or any(type(t) not in _PLAIN for t in inputs):
+        return _fused_attention(*inputs)
+    if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
+        return _FusedAttention.apply(None, *inputs)
+    return _forward(*inputs)
+
+
+_PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None), bool, int))
+
+
+def _transformed() -> bool:
+    """Whether operators mean more than to compute: a mode that watches them, or a function transformation."""
+    return torch._C._len_torch_dispatch_stack() > 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def _autograd(keys: Any, *inputs: Any) -> Any:

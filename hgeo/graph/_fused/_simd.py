@@ -26,23 +26,32 @@ from numba.core import cgutils
 from numba.extending import models, register_model
 
 __all__ = [
+    "TAN_SLOPE",
+    "call",
     "distance_flat_or_hyperbolic",
     "distance_spherical",
+    "fetch_add",
     "load",
+    "node_maps_flat_or_hyperbolic",
     "prefetch",
     "slope_flat_or_hyperbolic",
     "slope_spherical",
     "store",
+    "vdots",
     "velu",
     "velu_slope",
     "vexp",
     "vfma",
+    "vfold",
     "vload",
     "vmul",
+    "vrecords",
     "vsplat",
+    "vsquares",
     "vstore",
     "vsub",
     "vsum",
+    "vsums",
 ]
 
 # Numba gives an intrinsic the Python signature of its typing function, which is not the one it is called with.
@@ -54,9 +63,9 @@ _REORDER = ("contract", "reassoc", "nsz")
 
 
 class Vector(types.Type):
-    """``width`` floating-point numbers in registers."""
+    """``width`` numbers in registers."""
 
-    def __init__(self, dtype: types.Float, width: int) -> None:
+    def __init__(self, dtype: Any, width: int) -> None:
         self.dtype = dtype
         self.width = width
         super().__init__(name=f"vector({dtype}, {width})")
@@ -66,8 +75,12 @@ def _float_ir(dtype: types.Float) -> ir.Type:
     return ir.FloatType() if dtype.bitwidth == 32 else ir.DoubleType()
 
 
+def _scalar_ir(dtype: Any) -> ir.Type:
+    return _float_ir(dtype) if isinstance(dtype, types.Float) else ir.IntType(dtype.bitwidth)
+
+
 def _vector_ir(vector: Vector) -> ir.VectorType:
-    return ir.VectorType(_float_ir(vector.dtype), vector.width)
+    return ir.VectorType(_scalar_ir(vector.dtype), vector.width)
 
 
 @register_model(Vector)
@@ -78,10 +91,6 @@ class _VectorModel(models.PrimitiveModel):
 
 # ---------------------------------------------------------------------------------------------------------------------
 # memory
-
-
-def _scalar_ir(dtype: Any) -> ir.Type:
-    return _float_ir(dtype) if isinstance(dtype, types.Float) else ir.IntType(dtype.bitwidth)
 
 
 def _at(builder: ir.IRBuilder, address: ir.Value, index: ir.Value, dtype: Any, pointee: ir.Type) -> ir.Value:
@@ -157,6 +166,34 @@ def prefetch(typingctx: Any, address: Any, index: Any, dtype: Any) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------------------------------
+# threads
+
+
+@intrinsic
+def fetch_add(typingctx: Any, address: Any, amount: Any) -> Any:
+    """Add to the 64-bit integer at ``address`` as one step for all threads; return what was there."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer = builder.inttoptr(args[0], ir.PointerType(ir.IntType(64)))
+        return builder.atomic_rmw("add", pointer, args[1], "seq_cst")
+
+    return types.int64(types.int64, types.int64), codegen
+
+
+@intrinsic
+def call(typingctx: Any, address: Any, arguments: Any) -> Any:
+    """Call the function at ``address``, which takes 64-bit integers and returns nothing."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        values = cgutils.unpack_tuple(builder, args[1])
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)] * len(values))
+        builder.call(builder.inttoptr(args[0], ir.PointerType(kind)), values)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, arguments), codegen
+
+
+# ---------------------------------------------------------------------------------------------------------------------
 # arithmetic
 
 
@@ -213,6 +250,158 @@ def vsum(typingctx: Any, a: Any) -> Any:
     return a.dtype(a), codegen
 
 
+def _blend(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, places: Sequence[int]) -> ir.Value:
+    """The elements of a, b side by side that stand at these places."""
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(places)), list(places)))
+
+
+def _halves(builder: ir.IRBuilder, a: ir.Value, width: int) -> ir.Value:
+    """Halves of a vector added up until ``width`` elements are left."""
+    while a.type.count > width:
+        half = a.type.count // 2
+        low, high = _blend(builder, a, a, range(half)), _blend(builder, a, a, range(half, 2 * half))
+        a = builder.fadd(low, high, flags=_FUSE)
+    return a
+
+
+def _added_neighbours(builder: ir.IRBuilder, a: ir.Value, b: ir.Value, group: int) -> ir.Value:
+    """Sums of neighbouring runs of a vector's elements: those of a, then those of b.
+
+    With ``group`` 1 neighbours are elements, and a and b take turns every 128 bits, else they are runs of ``group``.
+    Either way that is one instruction a shuffle where vectors have 512 bits.
+    """
+    width = a.type.count
+    if group == 1:
+        block = 4 if isinstance(a.type.element, ir.FloatType) else 2
+        first = [
+            base + x for start in range(0, width, block) for base in (start, width + start) for x in range(0, block, 2)
+        ]
+        second = [place + 1 for place in first]
+    else:
+        first = [start + x for start in range(0, 2 * width, 2 * group) for x in range(group)]
+        second = [place + group for place in first]
+    return builder.fadd(_blend(builder, a, b, first), _blend(builder, a, b, second), flags=_FUSE)
+
+
+def _sums(builder: ir.IRBuilder, vectors: list[ir.Value]) -> ir.Value:
+    """The sums of vectors, side by side in one vector: as many vectors as elements, or a multiple of these."""
+    width = vectors[0].type.count
+    block = 4 if isinstance(vectors[0].type.element, ir.FloatType) else 2  # elements in 128 bits
+    groups = [1] * (block.bit_length() - 1) + [block] * ((width // block).bit_length() - 1)
+    for group in groups:
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [_added_neighbours(builder, a, b, group) for a, b in pairs]
+    while len(vectors) > 1:
+        count = vectors[0].type.count
+        pairs = zip(vectors[::2], vectors[1::2], strict=True)
+        vectors = [_blend(builder, a, b, range(2 * count)) for a, b in pairs]
+    return vectors[0]
+
+
+@intrinsic(prefer_literal=True)
+def vfold(typingctx: Any, a: Any, width: Any) -> Any:
+    """A vector of ``width`` elements with the same sum."""
+    folded = Vector(a.dtype, min(a.width, width.literal_value))
+    return folded(a, width), lambda context, builder, signature, args: _halves(builder, args[0], folded.width)
+
+
+@intrinsic(prefer_literal=True)
+def vsums(typingctx: Any, address: Any, dtype: Any, width: Any, count: Any) -> Any:
+    """The sums of ``count`` vectors of ``width`` elements that follow each other in memory, as one vector."""
+    element, size, many = dtype.dtype, width.literal_value, count.literal_value
+    vector = Vector(element, many)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = ir.VectorType(_float_ir(element), size)
+        vectors = []
+        for n in range(many):
+            pointer = _at(builder, args[0], ir.Constant(ir.IntType(64), n * size), element, lanes)
+            vectors.append(builder.load(pointer, align=element.bitwidth // 8, typ=lanes))
+        return _sums(builder, vectors)
+
+    return vector(types.int64, dtype, width, count), codegen
+
+
+def _node(builder: ir.IRBuilder, ids: ir.Value, index: ir.Value, n: int) -> ir.Value:
+    """The 32-bit id at index + n, as an index."""
+    word, long = ir.IntType(32), ir.IntType(64)
+    place = _at(builder, ids, builder.add(index, ir.Constant(long, n)), types.int32, word)
+    return builder.sext(builder.load(place, align=4, typ=word), long)
+
+
+def _pair_sums(squares: bool) -> Any:
+    @intrinsic(prefer_literal=True)
+    def function(
+        typingctx: Any, a: Any, ids_a: Any, index_a: Any, stride_a: Any, b: Any, ids_b: Any, index_b: Any,
+        stride_b: Any, dtype: Any, width: Any, count: Any,
+    ) -> Any:  # fmt: skip
+        element, size, many = dtype.dtype, width.literal_value, count.literal_value
+        strides = stride_a.literal_value, stride_b.literal_value
+        vector = Vector(element, many)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            lanes, long = ir.VectorType(_float_ir(element), size), ir.IntType(64)
+            vectors = []
+            for n in range(many):
+                pair = []
+                for (table, ids, index), stride in zip((args[:3], args[4:7]), strides, strict=True):
+                    start = builder.mul(_node(builder, ids, index, n), ir.Constant(long, stride))
+                    pointer = _at(builder, table, start, element, lanes)
+                    pair.append(builder.load(pointer, align=element.bitwidth // 8, typ=lanes))
+                if squares:
+                    pair = [builder.fsub(*pair, flags=_FUSE)] * 2
+                vectors.append(_halves(builder, builder.fmul(*pair, flags=_FUSE), many))
+            return _sums(builder, vectors)
+
+        long = types.int64
+        return vector(long, long, long, stride_a, long, long, long, stride_b, dtype, width, count), codegen
+
+    return function
+
+
+# Of pairs of vectors of ``width`` elements, one from each of two tables at the 32-bit ids index … index + count - 1,
+# a vector of ``count`` numbers: the squares of their distances, and their dot products. An id counts strides.
+vsquares = _pair_sums(squares=True)
+vdots = _pair_sums(squares=False)
+
+
+@intrinsic(prefer_literal=True)
+def vrecords(typingctx: Any, address: Any, ids: Any, index: Any, dtype: Any, count: Any) -> Any:
+    """The records of four numbers with the 32-bit ids index … index + count - 1, as four vectors of ``count``."""
+    element, many = dtype.dtype, count.literal_value
+    vector = Vector(element, many)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        long = ir.IntType(64)
+        four = ir.VectorType(_float_ir(element), 4)
+        records = []
+        for n in range(many):
+            start = builder.shl(_node(builder, args[1], args[2], n), ir.Constant(long, 2))
+            pointer = _at(builder, args[0], start, element, four)
+            records.append(builder.load(pointer, align=element.bitwidth // 8, typ=four))
+        # records n, n + 4, n + 8, … side by side; then every 4 × 4 square of them is transposed
+        rows = []
+        for n in range(4):
+            row = records[n::4]
+            while len(row) > 1:
+                size = row[0].type.count
+                row = [_blend(builder, a, b, range(2 * size)) for a, b in zip(row[::2], row[1::2], strict=True)]
+            rows.append(row[0])
+
+        def squares(a: ir.Value, b: ir.Value, places: Sequence[int]) -> ir.Value:
+            shifted = [
+                start + (place if place < 4 else many + place - 4) for start in range(0, many, 4) for place in places
+            ]
+            return _blend(builder, a, b, shifted)
+
+        low = [squares(rows[n], rows[n + 1], (0, 4, 1, 5)) for n in (0, 2)]
+        high = [squares(rows[n], rows[n + 1], (2, 6, 3, 7)) for n in (0, 2)]
+        columns = [squares(a, b, places) for a, b in (low, high) for places in ((0, 1, 4, 5), (2, 3, 6, 7))]
+        return context.make_tuple(builder, signature.return_type, columns)
+
+    return types.UniTuple(vector, 4)(types.int64, types.int64, types.int64, dtype, count), codegen
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # functions of edges, written with operators on the LLVM values
 
@@ -267,9 +456,11 @@ class _Lanes:
         function = cgutils.get_or_insert_function(self.builder.module, ir.FunctionType(self.type, [self.type]), name)
         return _Lanes(self.builder, self.builder.call(function, [self.value]))
 
-    def where(self, comparison: str, bound: float, if_true: _Lanes | float, if_false: _Lanes | float) -> _Lanes:
+    def where(
+        self, comparison: str, bound: _Lanes | float, if_true: _Lanes | float, if_false: _Lanes | float
+    ) -> _Lanes:
         """``if_true`` where this compares so with ``bound``, else, and where this is NaN, ``if_false``."""
-        mask = self.builder.fcmp_ordered(comparison, self.value, self.constant(bound).value)
+        mask = self.builder.fcmp_ordered(comparison, self.value, self._of(bound))
         return _Lanes(self.builder, self.builder.select(mask, self._of(if_true), self._of(if_false)))
 
     def horner(self, coefficients: Sequence[float]) -> _Lanes:
@@ -352,12 +543,16 @@ def _exp(x: _Lanes) -> _Lanes:
     return x.where("<", form.exp_floor, 0.0, value)
 
 
-def _elu(x: _Lanes) -> _Lanes:
-    """x for x > 0, else e^x - 1 without cancellation: (e^g - 1) 2ⁿ + (2ⁿ - 1)."""
-    g, power = _exp_parts(x.where(">", 0.0, 0.0, x))
+def _expm1(x: _Lanes) -> _Lanes:
+    """e^x - 1 for x ≤ 0, without cancellation: (e^g - 1) 2ⁿ + (2ⁿ - 1)."""
+    g, power = _exp_parts(x)
     terms = _FORMATS[x.bits].exp_terms
-    below = g * g.horner([1.0 / math.factorial(j + 1) for j in range(terms)]) * power + (power - 1.0)
-    return x.where(">", 0.0, x, below)
+    return g * g.horner([1.0 / math.factorial(j + 1) for j in range(terms)]) * power + (power - 1.0)
+
+
+def _elu(x: _Lanes) -> _Lanes:
+    """x for x > 0, else e^x - 1."""
+    return x.where(">", 0.0, x, _expm1(x.where(">", 0.0, 0.0, x)))
 
 
 def _log1p(g: _Lanes) -> _Lanes:
@@ -463,6 +658,35 @@ def _emit_slope_spherical(
     return q, by_q, z.where(">", _SERIES_RADIUS, closed, series)
 
 
+# tan(x)/x = Σ t_n z^n (z = x²), from tan' = 1 + tan²; here n·t_n, the series of its derivative
+TAN_SLOPE = (
+    1 / 3,
+    4 / 15,
+    51 / 315,
+    248 / 2835,
+    6910 / 155925,
+    131064 / 6081075,
+    6506983 / 638512875,
+    51153264 / 10854718875,
+)
+
+
+def _emit_node_maps(
+    square: _Lanes, k: _Lanes, scale: _Lanes, limit_angle: _Lanes, rim: _Lanes, rim_inverse_a: _Lanes
+) -> tuple[_Lanes, _Lanes, _Lanes]:
+    """(τ, 1/a, T') of nodes with |u|² = square, for k ≤ 0; see node_maps in _kernels."""
+    z = k * scale * scale * square
+    x = (0.0 - z).sqrt()
+    y = _expm1(x * -2.0)
+    e = 1.0 + y
+    t = x.where(">", 0.0, (0.0 - y) / ((2.0 + y) * x), 1.0)
+    inverse_a = x.where(">", 0.0, (1.0 + e) * (1.0 + e) / (4.0 * e), 1.0)
+    slope = z.where("<", -0.05, (1.0 / inverse_a - t) / (2.0 * z), z.horner(TAN_SLOPE))
+    tau = x.where(">", limit_angle, scale * rim / x, scale * t)
+    return tau, x.where(">", limit_angle, rim_inverse_a, inverse_a), x.where(">", limit_angle, 0.0, slope)
+
+
+node_maps_flat_or_hyperbolic = _lanes_function(_emit_node_maps, 3)
 distance_flat_or_hyperbolic = _lanes_function(_emit_distance_flat_or_hyperbolic, 1)
 distance_spherical = _lanes_function(_emit_distance_spherical, 1)
 

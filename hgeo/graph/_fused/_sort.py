@@ -9,7 +9,7 @@ from torch import Tensor
 
 from hgeo.graph._fused._compiler import load_kernel
 
-__all__ = ["counting_order"]
+__all__ = ["counting_order", "sorted_with_loops", "transposed"]
 
 
 def counting_order(ids: Tensor, count: int, given: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -27,3 +27,43 @@ def counting_order(ids: Tensor, count: int, given: Tensor | None = None) -> tupl
         addresses[1] = given.data_ptr()
     load_kernel(64, 8, "counting_sort")(addresses.buffer_info()[0], ids.shape[0], count, 0, 0)
     return order, pointer
+
+
+def sorted_with_loops(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(row, col, perm, rowptr) of these edges and a loop for every destination that has none; see Graph.
+
+    Args:
+        src: (E,) int64 on the CPU, in [0, num_src), which the caller has checked.
+        dst: (E,) int64, in [0, num_dst).
+        num_src: number of sources.
+        num_dst: number of destinations, which are the first sources.
+    """
+    src, dst = src.contiguous(), dst.contiguous()
+    edges = src.shape[0]
+    row, col, perm, order = src.new_empty(4, edges + num_dst).unbind(0)
+    rowptr, colptr, looped = src.new_zeros(num_dst + 1), src.new_zeros(num_src + 1), src.new_zeros(num_dst)
+    tensors = (src, dst, row, col, perm, rowptr, colptr, order, looped)
+    addresses = array("q", [tensor.data_ptr() for tensor in tensors])
+    load_kernel(64, 8, "sort_with_loops")(addresses.buffer_info()[0], edges, num_src, num_dst, 0)
+    count = int(rowptr[-1])
+    return row[:count], col[:count], perm[:count], rowptr
+
+
+def transposed(row: Tensor, col: Tensor, num_src: int, padding: int) -> tuple[Tensor, Tensor, Tensor]:
+    """(colptr, row, place) of edges sorted by row, in the order of their columns; the last two int32 with zeros behind.
+
+    Args:
+        row: (E,) int64 on the CPU.
+        col: (E,) int64, in [0, num_src).
+        num_src: number of columns.
+        padding: number of zeros behind.
+    """
+    edges = row.shape[0]
+    colptr = row.new_zeros(num_src + 1)
+    csc_row, csc_pos = row.new_empty(2, edges + padding, dtype=torch.int32).unbind(0)
+    csc_row[edges:] = 0
+    csc_pos[edges:] = 0
+    tensors = (row, col, colptr, csc_row, csc_pos)
+    addresses = array("q", [tensor.data_ptr() for tensor in tensors])
+    load_kernel(64, 8, "transpose")(addresses.buffer_info()[0], edges, num_src, 0, 0)
+    return colptr, csc_row, csc_pos

@@ -18,6 +18,7 @@ from hgeo.testing.laws import (  # noqa: F401  (importing a module registers its
     _models,
     _oracle,
     _parameters,
+    _promises,
     _smooth,
 )
 from hgeo.testing.laws._law import GROUPS, REGISTER, SKIPPED, TOLERANCES, Law, law, only, select

@@ -543,6 +543,13 @@ def retraction_agrees_to_first_order(space: Space, x: Tensor, g: Tensor) -> Tens
     # the second-order term grows with the distance to the origin (Christoffel symbols of the chart: c·λ|x|)
     growth = natural * (1 + (space.rounding(x) * natural if space.k is not None else 1.0))
     allowed = 4 * length**2 * growth + 512 * space.eps * space.rounding(x)
+    # What is odd in the step is right to one order more: a retraction that goes 1 % too far shows there.
+    there, back = space.manifold.retr(x, u), space.manifold.retr(x, -u)
+    exact_there, exact_back = space.manifold.expmap(x, u), space.manifold.expmap(x, -u)
+    odd = space.euclidean((there.double() - back.double()) - (exact_there.double() - exact_back.double())) / 2
+    factor = 2 / space.flatness(x) if space.k is not None else torch.ones_like(length)
+    third = 4 * length**3 * growth**2 + 512 * space.eps * space.rounding(x)
+    difference, allowed = torch.maximum(difference / allowed, odd * factor / third), torch.ones_like(allowed)
     near_edge = ~space.within(space.radius(x) + 0.1 * space.domain.unit) if space.k is not None else length < 0
     return only(~near_edge, ratio(difference, allowed))
 
@@ -556,7 +563,16 @@ def retraction_agrees_to_first_order(space: Space, x: Tensor, g: Tensor) -> Tens
 def results_are_points(space: Space, x: Tensor, y: Tensor, g: Tensor) -> Tensor:
     # Forty radii of curvature are beyond every dtype: whatever comes back must still be a point.
     far = g * (40.0 * space.domain.unit)
-    results = (space.manifold.expmap0(far), space.manifold.expmap(x, far), space.manifold.mobius_add(x, y))
+    f, many = space.manifold, torch.full_like(x[..., :1], 40.0)
+    results = [f.expmap0(far), f.expmap(x, far), f.mobius_add(x, y)]
+    if space.has("retr"):
+        results.append(f.retr(x, far))
+    if space.has("mobius_scalar_mul") and space.has("mobius_matvec"):
+        results += [f.mobius_scalar_mul(many, x), f.mobius_matvec(40 * torch.eye(space.dim, dtype=space.dtype), x)]
+    if space.has("geodesic_unit") and space.has("mobius_pointwise_mul"):
+        results += [f.geodesic_unit(many * space.domain.unit, x, g), f.mobius_pointwise_mul(many.expand_as(x), x)]
+    if space.has("mobius_coadd") and space.has("mobius_fn_apply"):
+        results += [f.mobius_coadd(x, y), f.mobius_fn_apply(lambda value: 40 * value, x)]
     root = math.sqrt(-(space.k or 0.0))
     inside = [
         space.euclidean(point) * root <= max(space.domain.limit, 1 - 4 * space.eps) * (1 + space.eps)

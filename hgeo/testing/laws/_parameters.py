@@ -155,3 +155,21 @@ def curvature_survives_copying(space: Space, x: Tensor) -> Tensor:
         same = type(duplicate) is type(manifold)
         worst = max(worst, abs(kept - k) / abs(k) if k and same else (0.0 if same and kept == k else torch.inf))
     return _everywhere(x, worst)
+
+
+@law(
+    "at c = 0 the gradient of a loss that reads the curvature twice is the sum of both",
+    needs=["curvature", "module"],
+    tolerance="last bits",
+    group="curvature",
+    limit=1,
+)
+def zero_curvature_counts_every_read(space: Space, x: Tensor) -> Tensor:
+    def slope(*weights: float) -> float:
+        made, _ = _make(space, 0.0, learnable=True)
+        loss = sum((_signed_loss(made, weight) for weight in weights), torch.zeros((), dtype=space.dtype))
+        return float(torch.autograd.grad(loss, next(made.parameters()))[0])
+
+    inward = slope(1.0)
+    worst = max(abs(slope(5.0, -3.0) - 2 * inward), abs(slope(3.0, -5.0) + 2 * inward))
+    return _everywhere(x, worst / abs(inward) if inward else 0.0)
