@@ -21,7 +21,9 @@ def put_back(stored: Tensor, minimum: float) -> None:
     stored.data.clamp_(min=minimum)
 
 
-@torch.library.custom_op("hgeo::bounded_below", mutates_args=())
+# In a namespace of the package it stands in: torch replaces an operator whose name is defined a second time and frees
+# the first, so a renamed copy of this package would leave the original with an operator that is no more.
+@torch.library.custom_op(f"{__name__.partition('.')[0]}::bounded_below", mutates_args=())
 def _bounded_below(stored: Tensor, minimum: float) -> Tensor:
     """For compiled graphs: max(stored, minimum), a function of its arguments. That ``stored`` is put back on the way is
     not told to the compiler: a declared mutation would count up its version, and two graphs that share a curvature

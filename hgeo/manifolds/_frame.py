@@ -137,7 +137,7 @@ class Frame:
             return cls._call(manifold, "origin")
         try:
             origin = method(n, dtype=torch.float64)
-            if type(origin) is not Tensor:
+            if type(origin) is not Tensor and not torch.compiler.is_compiling():  # which cannot trace it, nor needs it
                 origin = origin.as_subclass(Tensor)
             home = next(iter((*manifold.parameters(), *manifold.buffers())), None)
             return origin.to("cpu" if home is None else home.device)

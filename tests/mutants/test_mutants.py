@@ -324,6 +324,14 @@ def test_the_unchanged_copy_survives(folder: Path, monkeypatch: pytest.MonkeyPat
     assert list(_killers(harmless, _package(harmless, folder), monkeypatch)) == []
 
 
+def test_a_copy_leaves_the_operators_of_the_original_alone(folder: Path) -> None:
+    """torch frees an operator that is defined again, and whoever compiled with it reads freed memory."""
+    before = hgeo.manifolds._curvature._bounded_below._opoverload
+    copy = _package(Mutant("none", _STEREO, "    half = t / 2\n", "    half = t / 2\n", ()), folder)
+    assert before is torch.ops.hgeo.bounded_below.default
+    assert copy.manifolds._curvature._bounded_below._opoverload is not before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("mutant", [entry for entry in MUTANTS if entry.target is None], ids=lambda mutant: mutant.name)
 def test_every_mutant_of_the_maths_breaks_more_than_one_law(

@@ -152,9 +152,18 @@ def check_one_graph(name: str, layer: torch.nn.Module, x: Tensor) -> None:
     assert torch.allclose(compiled(x), LAYERS[name].call(layer, x), atol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["Linear", "FromManifold"])
+def test_compiles_in_one_graph_on_a_manifold_that_hgeo_has_not_heard_of(name: str) -> None:
+    check_one_graph_on(name, "own")
+
+
 @pytest.mark.slow
 @every_layer_on_every_space
 def test_compiles_in_one_graph_on_every_space(name: str, space: str) -> None:
+    check_one_graph_on(name, space)
+
+
+def check_one_graph_on(name: str, space: str) -> None:
     # The frame of a manifold hgeo has not heard of is found in the first call of a layer that does not fix its
     # dimension, and that call must not be a traced one.
     layer, manifold = build(name, space)
