@@ -23,6 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--methods", nargs="+", default=list(_METHODS), metavar="M")
     parser.add_argument("--cache", type=Path, default=Path("runs/tune"), help="folder of finished cells (%(default)s)")
     parser.add_argument("--freeze", type=Path, help="merge what was chosen into this JSON file")
+    parser.add_argument(
+        "--go-on-from",
+        type=Path,
+        metavar="FILE",
+        help="begin with what earlier searches froze in this file, for every method the winners of all methods",
+    )
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
     parser.add_argument("--data-dir", help="folder of DGL's raw files (default: HGEO_DATA)")
     parser.add_argument("--rounds", type=int, help="rounds of proposals, if not the usual number for the data set")
@@ -34,17 +40,18 @@ def run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
     from hgeo.train._cells import run_cells
-    from hgeo.train._tune import tuning_cell, usual_budget, write_frozen
+    from hgeo.train._tune import frozen_winners, tuning_cell, usual_budget, write_frozen
 
     asked = {name: getattr(args, name) for name in ("rounds", "trials", "epochs") if getattr(args, name)}
     try:
+        winners = frozen_winners(args.go_on_from) if args.go_on_from else None
         cells = [
-            tuning_cell(dataset, dim, method, replace(usual_budget(dataset), **asked))
+            tuning_cell(dataset, dim, method, replace(usual_budget(dataset), **asked), winners)
             for dataset in args.datasets
             for dim in args.dims
             for method in args.methods
         ]
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"hgeo tune: {error}", file=sys.stderr)
         return 2
     try:

@@ -1,9 +1,12 @@
 """Hyper-parameter search: the same budget for every method, validation nodes only.
 
-A cell is (data set, dimension, method). Trials are proposed by optuna's TPE sampler in rounds, for validation accuracy;
-the runs of a round share batches of :mod:`hgeo.train._batched`. The best few are then run again with further seeds, in
-two finals, and the best over all its seeds is frozen: one configuration for node classification, by the mean accuracy
-of the validation nodes, and one for clustering, by the mean NMI of their clusters. Test nodes are never evaluated here.
+A cell is (data set, dimension, method). Trials are proposed by optuna's TPE sampler in rounds, in turns for the
+accuracy of validation nodes and for the NMI of their clusters; the runs of a round share batches of
+:mod:`hgeo.train._batched`. The best few are then run again with further seeds, in two finals, and the best over all its
+seeds is frozen: one configuration for node classification and one for clustering. Test nodes are never evaluated here.
+
+A search may go on from what earlier ones froze. It then begins with the winners of *every* method of the cell, in its
+own method's terms: what one method has found out about a graph (how much dropout it bears, say) serves all of them.
 """
 
 from __future__ import annotations
@@ -22,11 +25,13 @@ from hgeo.models._config import Config, defaults
 from hgeo.tasks import clustering_nmi
 from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_runs
 from hgeo.train._cells import LARGE, Cell, graph_price
+from hgeo.train._reproduce import FIXED_SPLIT
 
 __all__ = [
     "TASKS",
     "Budget",
     "frozen_configs",
+    "frozen_winners",
     "search_space",
     "tune_cell",
     "tuning_cell",
@@ -36,6 +41,8 @@ __all__ = [
 
 #: runs of a search use seeds from here on, those of a table the seeds from 0: no table run was ever chosen by
 TUNING_SEED = 1000
+# A table is run on the splits 1 to 5: one split that all trials share would be learned by heart.
+_TUNING_SPLITS = (0, 6, 7)
 #: what a configuration can be frozen for
 TASKS = ("classification", "clustering")
 
@@ -60,7 +67,7 @@ class Budget:
 def usual_budget(dataset: str) -> Budget:
     """What a cell gets if nothing else is asked for, whatever the method; on a large graph fewer and shorter runs."""
     if dataset in LARGE:
-        return Budget(rounds=3, seeds=1, finals=((6, 3), (3, 6)), epochs=150, patience=40, eval_every=3)
+        return Budget(rounds=3, finals=((6, 3), (3, 6)), epochs=150, patience=40, eval_every=3)
     return Budget()
 
 
@@ -95,31 +102,53 @@ def search_space(method: str) -> dict[str, Any]:
 
 
 def tune_cell(
-    dataset: str, dim: int, method: str, budget: dict[str, Any], data_dir: str | None = None
+    dataset: str,
+    dim: int,
+    method: str,
+    budget: dict[str, Any],
+    starts: Sequence[dict[str, Any]] = (),
+    data_dir: str | None = None,
 ) -> dict[str, Any]:
-    """Search one cell; returns what was chosen for each task with its validation score, and every trial."""
+    """Search one cell; returns what was chosen for each task with its validation score, and every trial.
+
+    ``starts`` are configurations of any method to begin with, in place of the usual ones.
+    """
     import optuna
 
     from hgeo.data import load
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     allowed = Budget(**budget)
-    views = Views(load(dataset, data_dir=data_dir))
+    splits = (0,) if dataset in FIXED_SPLIT else _TUNING_SPLITS
+    views = Views(*[load(dataset, data_dir=data_dir, split_seed=split) for split in splits])
     space = search_space(method)
     base = replace(defaults(method, dim), epochs=allowed.epochs, patience=allowed.patience)
-    study = optuna.create_study(
-        direction="maximize", sampler=optuna.samplers.TPESampler(seed=0, multivariate=True, n_startup_trials=8)
-    )
-    for start in _starting_points(base):
-        study.enqueue_trial({name: _admissible(_value(start, name), kind) for name, kind in space.items()})
+    studies = {
+        task: optuna.create_study(
+            direction="maximize", sampler=optuna.samplers.TPESampler(seed=0, multivariate=True, n_startup_trials=8)
+        )
+        for task in TASKS
+    }
+    waiting = [_adopted(Config.from_dict(start), base) for start in starts] or _starting_points(base)
+    waiting = list(dict.fromkeys(_within(config, space) for config in waiting))
 
     tried: list[_Trial] = []
-    for _ in range(allowed.rounds):
-        asked = [study.ask(space) for _ in range(allowed.trials)]
-        proposed = [_Trial(replace(base, **trial.params)) for trial in asked]
+    for number in range(allowed.rounds):
+        task = TASKS[number % len(TASKS)]
+        given, waiting = waiting[: allowed.trials], waiting[allowed.trials :]
+        asked = [studies[task].ask(space) for _ in range(allowed.trials - len(given))]
+        proposed = [_Trial(config) for config in given] + [_Trial(replace(base, **trial.params)) for trial in asked]
         _run(views, proposed, allowed.seeds, allowed.eval_every)
-        for trial, answer in zip(asked, proposed, strict=True):
-            study.tell(trial, answer.score("classification"))
+        for trial, answer in zip(asked, proposed[len(given) :], strict=True):
+            studies[task].tell(trial, answer.score(task))
+        for place, answer in enumerate(proposed):
+            values = {name: _value(answer.config, name) for name in space}
+            for learner, study in studies.items():
+                asked_here = learner == task and place >= len(given)
+                if not asked_here and replace(base, **values) == answer.config:
+                    study.add_trial(
+                        optuna.trial.create_trial(params=values, distributions=space, value=answer.score(learner))
+                    )
         tried += proposed
 
     best = dict.fromkeys(TASKS, tried)
@@ -174,15 +203,18 @@ def _ranked(trials: Iterable[_Trial], task: str) -> list[_Trial]:
 
 
 def _run(views: Views, trials: Sequence[_Trial], seeds: int, eval_every: int) -> None:
-    """Run every trial with its next ``seeds`` seeds."""
-    owners = [trial for trial in trials for _ in range(seeds)]
-    runs = [Run(trial.config, TUNING_SEED + len(trial.runs) + extra) for trial in trials for extra in range(seeds)]
+    """Run every trial with its next ``seeds`` seeds; if there are several splits, in turns on them."""
+    owners = [(trial, len(trial.runs) + extra) for trial in trials for extra in range(seeds)]
+    runs = [Run(trial.config, TUNING_SEED + turn, turn % len(views.val_share)) for trial, turn in owners]
     labels = views.labels[torch.from_numpy(views.val.nodes)]
-    for trial, result in zip(owners, train_runs(views, runs, evaluate=views.val, eval_every=eval_every), strict=True):
+    results = train_runs(views, runs, evaluate=views.val, eval_every=eval_every)
+    for (trial, _), result in zip(owners, results, strict=True):
         assert result.hidden is not None
+        mine = views.val_share[result.split] > 0
+        hidden = result.hidden[mine]
         # a run that has diverged has no clusters
-        finite = bool(torch.isfinite(result.hidden).all())
-        nmi = clustering_nmi(result.hidden, labels, seed=result.seed) if finite else 0.0
+        finite = bool(torch.isfinite(hidden).all())
+        nmi = clustering_nmi(hidden, labels[mine], seed=result.seed) if finite else 0.0
         trial.runs.append(_Score(result.val_accuracy, result.val_loss, nmi))
 
 
@@ -202,6 +234,30 @@ def _starting_points(base: Config) -> list[Config]:
     ]
 
 
+def _adopted(start: Config, base: Config) -> Config:
+    """A configuration of any method, in the terms of ``base``'s: the training settings that all methods share, and
+    what describes the model where both have it. A GCN is the HAT of the softest attention, normalised by degree; HAT
+    as printed is a HAT."""
+    method = base.method
+    if start.method == method or (method, start.method) == ("hat", "hat-paper"):
+        config = replace(start, method=method)
+    else:
+        shared = {name: getattr(start, name) for name in search_space("hat-paper")}
+        config = replace(base, **shared, beta=base.beta if method == "hat-paper" else 0.0)
+        if method != "hat-paper":
+            config = replace(
+                config,
+                readout=start.readout,
+                degree_norm=method != "gcn" and (start.degree_norm or start.method == "gcn"),
+            )
+    return replace(config, epochs=base.epochs, patience=base.patience)
+
+
+def _within(config: Config, space: dict[str, Any]) -> Config:
+    """The configuration with everything that is searched moved to the nearest value that the search can propose."""
+    return replace(config, **{name: _admissible(_value(config, name), kind) for name, kind in space.items()})
+
+
 def _value(config: Config, name: str) -> Any:
     return config.betas[1] if name == "beta_out" else getattr(config, name)
 
@@ -215,12 +271,21 @@ def _admissible(value: Any, kind: Any) -> Any:
     return value if kind.step is None else kind.low + round((value - kind.low) / kind.step) * kind.step
 
 
-def tuning_cell(dataset: str, dim: int, method: str, budget: Budget) -> Cell:
-    """The search of one table cell as a piece of cached work."""
+def tuning_cell(
+    dataset: str, dim: int, method: str, budget: Budget, winners: dict[str, dict[str, Config]] | None = None
+) -> Cell:
+    """The search of one table cell as a piece of cached work; ``winners`` (:func:`frozen_winners`) are where it goes
+    on from, if there are any of this data set and dimension."""
     if method not in BATCHED_METHODS:
         raise ValueError(f"cannot tune {method!r}; the search knows {', '.join(BATCHED_METHODS)}")
-    arguments = {"dataset": dataset, "dim": dim, "method": method, "budget": asdict(budget)}
-    return Cell("hgeo.train._tune:tune_cell", arguments, cost=graph_price(dataset, dim), version=2)
+    starts = [
+        config.to_dict()
+        for found in (winners or {}).values()
+        for name, config in found.items()
+        if name.rpartition("/")[0] == f"{dataset}/{dim}"
+    ]
+    arguments = {"dataset": dataset, "dim": dim, "method": method, "budget": asdict(budget), "starts": starts}
+    return Cell("hgeo.train._tune:tune_cell", arguments, cost=graph_price(dataset, dim), version=3)
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -237,13 +302,19 @@ def frozen_configs(path: Path | None = None, task: str = "classification") -> di
     return {key: Config.from_dict(cell[task]["config"]) for key, cell in json.loads(text)["cells"].items()}
 
 
+def frozen_winners(path: Path) -> dict[str, dict[str, Config]]:
+    """All that a file of frozen configurations holds, by task and by ``dataset/dimension/method``."""
+    return {task: frozen_configs(path, task) for task in TASKS}
+
+
 def write_frozen(path: Path, chosen: Iterable[tuple[Cell, dict[str, Any]]]) -> int:
     """Write (merge into) the file of frozen configurations; returns how many cells it holds."""
     known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"about": _ABOUT, "cells": {}}
     for cell, result in chosen:
         where = cell.arguments
-        known["cells"][f"{where['dataset']}/{where['dim']}/{where['method']}"] = {
-            "trials": len(result["trials"]),
+        name = f"{where['dataset']}/{where['dim']}/{where['method']}"
+        known["cells"][name] = {
+            "trials": len(result["trials"]) + (known["cells"].get(name, {}).get("trials", 0) if where["starts"] else 0),
             **{task: _rounded(choice) for task, choice in result["chosen"].items()},
         }
     known["cells"] = dict(sorted(known["cells"].items(), key=_table_order))

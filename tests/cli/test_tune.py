@@ -9,7 +9,7 @@ import pytest
 
 from hgeo.cli import main
 from hgeo.data import load
-from hgeo.models import Config
+from hgeo.models import Config, defaults
 from hgeo.train import _tune
 from hgeo.train._tune import TASKS, Budget, frozen_configs, search_space, tune_cell
 
@@ -33,6 +33,51 @@ def test_a_search_freezes_one_configuration_a_cell_and_resumes_from_its_cache(tm
     capsys.readouterr()
     assert tune(tmp_path) == 0
     assert "2 cells, 2 known, 0 to compute" in capsys.readouterr().err
+
+
+def test_a_search_goes_on_from_the_winners_of_every_method(tmp_path, capsys):
+    tune(tmp_path)
+    frozen = tmp_path / "frozen.json"
+    first = {name: configs for task in TASKS for name, configs in frozen_configs(frozen, task).items()}
+    assert tune(tmp_path, "--go-on-from", str(frozen)) == 0
+    cells = json.loads(frozen.read_text())["cells"]
+    assert {cell["trials"] for cell in cells.values()} == {6}  # those of both searches
+    [searched] = [
+        json.loads(path.read_text())
+        for path in (tmp_path / "cache").glob("*.json")
+        if '"starts": []' not in path.read_text() and '"method": "gcn",\n  "budget"' in path.read_text()
+    ]
+    tried = [trial["config"] for trial in searched["result"]["trials"]]
+    assert first["karate/2/gcn"].to_dict() in tried
+    assert any(config["feat_drop"] == first["karate/2/hat"].feat_drop for config in tried)
+    capsys.readouterr()
+    assert tune(tmp_path, "--go-on-from", str(tmp_path / "nowhere.json")) == 2
+    assert "nowhere.json" in capsys.readouterr().err
+
+
+def test_what_one_method_found_is_said_in_the_terms_of_another():
+    gcn = replace(defaults("gcn", 4), feat_drop=0.4, readout="linear", lr=0.013)
+    hat = _tune._within(_tune._adopted(gcn, defaults("hat", 4)), search_space("hat"))
+    assert (hat.method, hat.feat_drop, hat.readout, hat.lr) == ("hat", 0.4, "linear", 0.013)
+    assert (hat.degree_norm, hat.betas) == (True, (0.03, 0.03))  # a GCN is HAT with the softest attention
+    printed = replace(defaults("hat-paper", 4), hidden_drop=0.3)
+    assert _tune._adopted(printed, defaults("hat", 4)) == replace(printed, method="hat")  # as printed is a HAT
+    ours = replace(defaults("hat", 4), degree_norm=True, weight_decay=3e-3)
+    training = {name: getattr(ours, name) for name in search_space("hat-paper")}  # all that is searched of it
+    assert _tune._adopted(ours, defaults("hat-paper", 4)) == replace(defaults("hat-paper", 4), **training)
+    assert not _tune._adopted(ours, defaults("gcn", 4)).degree_norm  # which it always is
+    assert _tune._adopted(ours, defaults("gat", 4)).degree_norm
+
+
+def test_where_splits_are_random_a_search_sees_several_and_no_table_sees_them(monkeypatch):
+    from hgeo.train import _reproduce
+
+    asked = []
+    data = load("karate")
+    monkeypatch.setattr("hgeo.data.load", lambda name, **more: asked.append(more["split_seed"]) or data)
+    tune_cell("photo", 2, "gcn", vars(Budget(rounds=1, trials=1, epochs=2)))
+    assert len(asked) > 1
+    assert not set(asked) & {_reproduce._split_of("photo", seed) for seed in range(10)}
 
 
 def test_the_search_cannot_see_test_labels(monkeypatch):
