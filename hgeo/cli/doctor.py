@@ -35,7 +35,7 @@ _OPTIONAL = {
     "torch-scatter": ("torch_scatter", "the scatter backend"),
     "triton": ("triton", "the fused backend on CUDA"),
     "optuna": ("optuna", "hgeo tune"),
-    "gensim": ("gensim", "DeepWalk and node2vec in hgeo reproduce"),
+    "gensim": ("gensim", "DeepWalk and Node2vec by engine='gensim'"),
 }
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from hgeo import manifolds
@@ -16,10 +16,12 @@ from hgeo._geoopt import geoopt
 
 if TYPE_CHECKING:
     from hgeo.data import Dataset
+    from hgeo.models._pairs import Noise
 
 __all__ = ["LINE", "SHALLOW_METHODS", "DeepWalk", "Node2vec", "PoincareEmbedding", "ShallowEmbedding", "shallow"]
 
 _WALKS = "a random walk"
+_LAST_LR = 1e-4  # word2vec's
 
 
 class ShallowEmbedding:
@@ -34,9 +36,10 @@ class ShallowEmbedding:
 
 @dataclass
 class DeepWalk(ShallowEmbedding):
-    """DeepWalk (Perozzi et al., 2014): skip-gram on uniform random walks. Walks by DGL, skip-gram by gensim.
+    """DeepWalk (Perozzi et al., 2014): skip-gram on uniform random walks, which DGL draws.
 
-    The defaults are the paper's: 40 walks of 80 nodes from every node, a window of 5.
+    The defaults are the paper's: 40 walks of 80 nodes from every node, a window of 5. ``engine="gensim"`` takes the
+    skip-gram of gensim, which does the same with other random numbers, ten times slower in so few dimensions.
 
     >>> from hgeo.data import load
     >>> DeepWalk(dim=2, walks=2, length=5).fit(load("karate"), seed=0).shape
@@ -49,18 +52,41 @@ class DeepWalk(ShallowEmbedding):
     window: int = 5
     negative: int = 5
     epochs: int = 1
+    lr: float = 0.025
+    engine: str = "compiled"
+
+    def __post_init__(self) -> None:
+        if self.engine not in ("compiled", "gensim"):
+            raise ValueError(f"engine is {self.engine!r}, expected 'compiled' or 'gensim'")
 
     def fit(self, dataset: Dataset, *, seed: int = 0) -> Tensor:
+        graph = _graph_to_walk(dataset, seed)
+        generator = torch.Generator().manual_seed(seed)
+        walks = torch.cat([self._walk(graph).int() for _ in range(self.walks)])
+        walks = walks[torch.randperm(len(walks), generator=generator)]
+        if self.engine == "gensim":
+            return self._fit_gensim(walks, dataset.num_nodes, seed)
+        from hgeo.models._pairs import Noise, Rows, contrast_walks
+
+        # -1 pads a walk that met a dead end
+        seen = torch.bincount(walks[walks >= 0], minlength=dataset.num_nodes).numpy()
+        vectors = Rows((torch.rand(dataset.num_nodes, self.dim, generator=generator) * 2 - 1) / self.dim)
+        contexts = Rows(torch.zeros(dataset.num_nodes, self.dim))
+        contrast_walks(
+            vectors, contexts, walks.numpy(), Noise(seen**0.75), window=self.window, negative=self.negative,
+            epochs=self.epochs, lr=self.lr, last_lr=_LAST_LR, seed=seed,
+        )  # fmt: skip
+        return vectors.tensor()
+
+    def _fit_gensim(self, walks: Tensor, nodes: int, seed: int) -> Tensor:
         from gensim.models import Word2Vec
 
-        graph = _graph_to_walk(dataset, seed)
-        corpus = _Walks(torch.cat([self._walk(graph) for _ in range(self.walks)]), seed)
         # one worker: with several, gensim's result depends on which of them comes first
         model = Word2Vec(
-            corpus, vector_size=self.dim, window=self.window, sg=1, negative=self.negative, min_count=0,
-            epochs=self.epochs, workers=1, seed=seed, sample=0,
+            _Sentences(walks), vector_size=self.dim, window=self.window, sg=1, negative=self.negative, min_count=0,
+            epochs=self.epochs, workers=1, seed=seed, sample=0, alpha=self.lr, min_alpha=_LAST_LR,
         )  # fmt: skip
-        return torch.stack([torch.from_numpy(model.wv[node].copy()) for node in range(dataset.num_nodes)])
+        return torch.stack([torch.from_numpy(model.wv[node].copy()) for node in range(nodes)])
 
     def _walk(self, graph: Any) -> Tensor:
         dgl = import_dgl(_WALKS)
@@ -68,17 +94,16 @@ class DeepWalk(ShallowEmbedding):
         return torch.as_tensor(trace)
 
 
-class _Walks:
-    """Walks as gensim reads them: again and again, in a shuffled order, lists of node ids."""
+class _Sentences:
+    """Walks as gensim reads them: again and again, lists of node ids."""
 
-    def __init__(self, walks: Tensor, seed: int) -> None:
-        order = torch.randperm(len(walks), generator=torch.Generator().manual_seed(seed))
-        self.walks = walks[order]
+    def __init__(self, walks: Tensor) -> None:
+        self.walks = walks
 
     def __iter__(self) -> Iterator[list[int]]:
         for chunk in self.walks.split(4096):
             for walk in chunk.tolist():
-                yield [node for node in walk if node >= 0]  # -1 pads a walk that met a dead end
+                yield [node for node in walk if node >= 0]
 
 
 @dataclass
@@ -107,75 +132,78 @@ class LINE(ShallowEmbedding):
 
     .. math:: -\log \sigma(u_i \cdot v_j) - \sum_{n=1}^{K} \log \sigma(-u_i \cdot v_n), \qquad
               P(n) \propto \deg_n^{3/4}
+
+    Descended as its authors do: from a small start, an edge at a time, at a rate that falls from ``lr`` to nothing. A
+    large start never goes away in the coordinates that a node's few edges do not decide.
+
+    ``samples``: edges to draw; None: 16 million, or 100 times the number of edges where that is more.
     """
 
     dim: int = 16
     order: int = 1
     negative: int = 5
-    steps: int = 600
-    batch: int = 8192
-    lr: float = 0.02
+    samples: int | None = None
+    lr: float = 0.025
 
     def __post_init__(self) -> None:
         if self.order not in (1, 2):
             raise ValueError(f"order is {self.order}, expected 1 or 2")
 
     def fit(self, dataset: Dataset, *, seed: int = 0) -> Tensor:
+        from hgeo.models._pairs import Rows, contrast_edges
+
+        edges, noise = _edges_and_noise(dataset)
         generator = torch.Generator().manual_seed(seed)
-        vectors = torch.randn(dataset.num_nodes, self.dim, generator=generator).mul_(self.dim**-0.5).requires_grad_()
-        contexts = torch.zeros(dataset.num_nodes, self.dim).requires_grad_() if self.order == 2 else vectors
-        optimizer = torch.optim.Adam([vectors, contexts] if self.order == 2 else [vectors], lr=self.lr)
-        for source, destination, noise in _edge_batches(dataset, self.batch, self.negative, self.steps, generator):
-            anchor = vectors[source]
-            right = (anchor * contexts[destination]).sum(-1)
-            wrong = (anchor.unsqueeze(1) * contexts[noise]).sum(-1)
-            loss = -(F.logsigmoid(right) + F.logsigmoid(-wrong).sum(1)).mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-        return vectors.detach()
+        vectors = Rows((torch.rand(dataset.num_nodes, self.dim, generator=generator) - 0.5) / self.dim)
+        contexts = Rows(torch.zeros(dataset.num_nodes, self.dim)) if self.order == 2 else vectors
+        samples = max(16_000_000, 100 * edges.shape[1]) if self.samples is None else self.samples
+        contrast_edges(
+            vectors, contexts, edges, noise, samples=samples, negative=self.negative, lr=self.lr,
+            last_lr=self.lr * 1e-4, seed=seed,
+        )  # fmt: skip
+        return vectors.tensor()
 
 
 @dataclass
 class PoincareEmbedding(ShallowEmbedding):
-    r"""Poincaré embedding (Nickel and Kiela, 2017): related nodes near, others far, on the ball, by Riemannian Adam.
+    r"""Poincaré embedding (Nickel and Kiela, 2017): related nodes near, others far, on the ball, by Riemannian SGD.
 
     .. math:: -\log \frac{e^{-d(x_i, x_j)}}{e^{-d(x_i, x_j)} + \sum_{n=1}^{K} e^{-d(x_i, x_n)}}
 
     A hierarchy is embedded from its transitive closure, in which ancestors are related. A graph has none; here a node
-    is related to those that a random walk of up to ``window`` steps leads to.
+    is related to those that a random walk of up to ``window`` steps leads to. A step adds up the gradients of ``batch``
+    pairs; None: a quarter of the number of nodes, so that few nodes are in more than a few of a step's pairs.
     """
 
     dim: int = 16
-    negative: int = 10
-    steps: int = 600
-    batch: int = 2048
-    window: int = 5
-    lr: float = 0.05
+    negative: int = 5
+    steps: int = 2400
+    batch: int | None = None
+    window: int = 10
+    lr: float = 0.1
     c: float = 1.0
 
     def __post_init__(self) -> None:
+        if not self.c > 0:
+            raise ValueError(f"c is {self.c}, expected a positive number")
         self.manifold = manifolds.PoincareBall(c=self.c)
 
     def fit(self, dataset: Dataset, *, seed: int = 0) -> Tensor:
-        dgl = import_dgl(_WALKS)
+        from hgeo.models._pairs import Neighbours, poincare_gradient
+
+        edges, noise = _edges_and_noise(dataset)
+        graph = Neighbours(edges, dataset.num_nodes)
+        batch = -(-dataset.num_nodes // 4) if self.batch is None else self.batch
         generator = torch.Generator().manual_seed(seed)
-        graph = _graph_to_walk(dataset, seed)
         start = torch.randn(dataset.num_nodes, self.dim, generator=generator) * (0.1 * self.dim**-0.5)
         points = geoopt.ManifoldParameter(manifolds.exp0(self.manifold, start), manifold=self.manifold)
-        optimizer = geoopt.optim.RiemannianAdam([points], lr=self.lr)
+        optimizer = geoopt.optim.RiemannianSGD([points], lr=self.lr)
         schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.01, self.steps)
-        for source, _, noise in _edge_batches(dataset, self.batch, self.negative, self.steps, generator):
-            trace, _ = dgl.sampling.random_walk(graph, source, length=self.window)
-            step = torch.randint(1, self.window + 1, (len(source), 1), generator=generator)
-            reached = torch.as_tensor(trace).gather(1, step)
-            elsewhere = reached.squeeze(1) != source
-            source, others = source[elsewhere], torch.cat([reached, noise], dim=1)[elsewhere]
-            table = points.as_subclass(Tensor)
-            distance = manifolds.dist(self.manifold, table[source].unsqueeze(1), table[others])
-            loss = F.cross_entropy(-distance, torch.zeros(len(source), dtype=torch.long))
-            optimizer.zero_grad()
-            loss.backward()
+        for step in range(self.steps):
+            _, points.grad = poincare_gradient(
+                points.as_subclass(Tensor), graph, noise, batch=batch, window=self.window, negative=self.negative,
+                c=self.c, seed=(seed, step),
+            )  # fmt: skip
             optimizer.step()
             schedule.step()
         return points.detach().as_subclass(Tensor)
@@ -188,20 +216,12 @@ def _graph_to_walk(dataset: Dataset, seed: int) -> Any:
     return dgl.graph(tuple(dataset.edge_index), num_nodes=dataset.num_nodes)
 
 
-def _edge_batches(
-    dataset: Dataset, batch: int, negative: int, steps: int, generator: torch.Generator
-) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Random edges, and for each ``negative`` nodes drawn with probability ∝ degree^¾."""
-    source, destination = dataset.edge_index
-    degree = torch.bincount(destination, minlength=dataset.num_nodes).float()
-    noise = degree.pow(0.75)
-    # inverse transform sampling on the cumulated weights is much quicker than torch.multinomial here
-    ladder = torch.cumsum(noise / noise.sum(), 0)
-    for _ in range(steps):
-        chosen = torch.randint(len(source), (min(batch, len(source)),), generator=generator)
-        draws = torch.rand(len(chosen), negative, generator=generator)
-        fake = torch.searchsorted(ladder, draws).clamp(max=dataset.num_nodes - 1)
-        yield source[chosen], destination[chosen], fake
+def _edges_and_noise(dataset: Dataset) -> tuple[np.ndarray, Noise]:
+    """The edges, and noise that draws nodes with probability ∝ degree^¾."""
+    from hgeo.models._pairs import Noise
+
+    edges = dataset.edge_index.int().numpy()
+    return edges, Noise(np.bincount(edges[1], minlength=dataset.num_nodes) ** 0.75)
 
 
 #: names of the paper's shallow methods

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Entry", "Table", "findings", "write_table"]
+__all__ = ["Entry", "Table", "baseline_findings", "findings", "write_table"]
 
 _TITLES = {
     "deepwalk": "DeepWalk",
@@ -151,6 +151,27 @@ def findings(table: Table) -> str:
             f"{len(rows)} cells{_list(wins)}; below by more than one in {len(losses)}{_list(losses)}."
         )
     return "\n".join(lines)
+
+
+def baseline_findings(table: Table, points: float = 0.02) -> str:
+    """In which cells a baseline is below the paper's number by more than two ``points``, and how often it is not."""
+    pairs = [
+        (row, method, entry, entry.paper)
+        for row, columns in table.entries.items()
+        for method, entry in columns.items()
+        if entry.paper is not None and not method.startswith("hat")
+    ]
+    if not pairs:
+        return ""
+    below = [
+        f"{_TITLES.get(method, method)} {row[0]} {row[1]} ({_short(entry.mean)} against {_short(paper)})"
+        for row, method, entry, paper in sorted(pairs, key=lambda pair: list(table.columns).index(pair[1]))
+        if entry.mean < paper - points
+    ]
+    return (
+        f"- Baselines: at most two points below the paper's number, or above it, in {len(pairs) - len(below)} of "
+        f"{len(pairs)} cells" + (f"; further below in {len(below)}: {', '.join(below)}." if below else ".")
+    )
 
 
 def _list(names: Sequence[str]) -> str:

@@ -61,6 +61,23 @@ def test_quick_walks_can_be_for_some_data_sets_only(tmp_path):
     assert "DeepWalk and Node2vec on hierarchy with 10 walks" in text
 
 
+def test_more_seeds_join_the_runs_that_are_there(tmp_path, capsys):
+    small = ("--datasets", "karate", "--dims", "2", "--methods", "line-1st", "line-2nd")
+    assert reproduce(tmp_path, "classification", *small, "--shallow-seeds", "1") == 0
+    assert reproduce(tmp_path, "classification", *small, "--shallow-seeds", "3", "--cached-only") == 0
+    text = (tmp_path / "out" / "classification.md").read_text()
+    assert "Fewer runs so far: karate 2 line-1st (1), karate 2 line-2nd (1)." in text
+    capsys.readouterr()
+    assert reproduce(tmp_path, "classification", *small, "--shallow-seeds", "3") == 0
+    progress = capsys.readouterr().err
+    assert "6 cells, 2 known, 4 to compute" in progress
+    second = progress.index("shallow run karate 2 line-2nd 1")
+    assert second < progress.index("shallow run karate 2 line-1st 2")  # no third run before every second
+    assert "Fewer runs" not in (tmp_path / "out" / "classification.md").read_text()
+    table = json.loads((tmp_path / "out" / "classification.json").read_text())
+    assert [len(cell["runs"]) for cell in table["cells"]] == [3, 3]
+
+
 def test_what_is_not_in_the_cache_is_left_out_if_so_asked(tmp_path):
     assert reproduce(tmp_path, "classification", "--datasets", "karate", "--dims", "2", "--cached-only") == 0
     assert json.loads((tmp_path / "out" / "classification.json").read_text())["cells"] == []

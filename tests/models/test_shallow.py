@@ -11,11 +11,11 @@ from hgeo.manifolds import dist, validate
 from hgeo.models import LINE, SHALLOW_METHODS, shallow
 
 QUICK = {
-    "deepwalk": {"walks": 10, "length": 20, "epochs": 5},
-    "node2vec": {"walks": 10, "length": 20, "epochs": 5},
-    "line-1st": {"steps": 150},
-    "line-2nd": {"steps": 150},
-    "poincare": {"steps": 100},
+    "deepwalk": {"walks": 40, "length": 40, "epochs": 5},
+    "node2vec": {"walks": 40, "length": 40, "epochs": 5},
+    "line-1st": {"samples": 100_000},
+    "line-2nd": {"samples": 100_000},
+    "poincare": {"steps": 500},
 }
 
 
@@ -28,9 +28,11 @@ def two_cliques():
     return make_dataset("cliques", np.array(pairs).T, np.eye(21, dtype=np.float32), label, masks=masks)
 
 
-@pytest.mark.parametrize("name", SHALLOW_METHODS)
-def test_nodes_of_a_clique_are_nearer_to_each_other_than_to_the_other_clique(name, two_cliques):
-    model = shallow(name, 4, **QUICK[name])
+@pytest.mark.parametrize(
+    ("name", "more"), [*((name, {}) for name in SHALLOW_METHODS), ("deepwalk", {"engine": "gensim"})]
+)
+def test_nodes_of_a_clique_are_nearer_to_each_other_than_to_the_other_clique(name, more, two_cliques):
+    model = shallow(name, 4, **QUICK[name], **more)
     points = model.fit(two_cliques, seed=1).double()
     assert points.shape == (21, 4)
     validate(model.manifold, points)
@@ -44,7 +46,7 @@ def test_nodes_of_a_clique_are_nearer_to_each_other_than_to_the_other_clique(nam
 @pytest.mark.parametrize("name", SHALLOW_METHODS)
 def test_the_same_seed_gives_the_same_embedding(name):
     data = load("karate")
-    options = {**QUICK[name], **({"steps": 5} if "steps" in QUICK[name] else {"walks": 2, "length": 5})}
+    options = dict.fromkeys(QUICK[name], 5)
     first, again, other = (shallow(name, 2, **options).fit(data, seed=seed) for seed in (3, 3, 4))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
@@ -55,3 +57,16 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
         shallow("word2vec", 2)
     with pytest.raises(ValueError, match="order is 3"):
         LINE(order=3)
+    with pytest.raises(ValueError, match="engine is 'word2vec', expected 'compiled' or 'gensim'"):
+        shallow("node2vec", 2, engine="word2vec")
+    with pytest.raises(ValueError, match=r"c is 0\.0, expected a positive number"):
+        shallow("poincare", 2, c=0.0)
+
+
+@pytest.mark.parametrize("name", ["line-1st", "line-2nd", "poincare"])
+def test_a_graph_without_edges_has_no_noise_to_draw(name):
+    label = np.array([0, 1, 0, 1])
+    masks = {"train": np.array([0, 1]), "val": np.array([2]), "test": np.array([3])}
+    data = make_dataset("alone", np.zeros((2, 0), dtype=np.int64), np.eye(4, dtype=np.float32), label, masks=masks)
+    with pytest.raises(ValueError, match="a graph without edges"):
+        shallow(name, 2).fit(data)

@@ -10,7 +10,7 @@ import pytest
 
 from hgeo.data import load
 from hgeo.train._reproduce import DATASETS, DIMENSIONS, graph_cells, published, with_random_links
-from hgeo.train._tables import Entry, Table, findings, write_table
+from hgeo.train._tables import Entry, Table, baseline_findings, findings, write_table
 
 
 def flat(mean, spread=0.01, paper=None):
@@ -49,6 +49,20 @@ def test_findings_count_wins_and_losses_by_standard_errors(table):
     )
     assert "below by more than one in 1 (cora 4 (-0.100))" in text
     assert "uniform weights: above by more than two standard errors of the difference in 1 of 1" in text
+
+
+def test_baselines_are_held_against_the_paper_with_two_points_to_spare(table):
+    assert baseline_findings(table) == (
+        "- Baselines: at most two points below the paper's number, or above it, in 2 of 2 cells."
+    )
+    table.columns = ["line-1st", *table.columns]
+    table.entries["cora", 2]["line-1st"] = flat(0.481, paper=0.5)
+    table.entries["cora", 4]["line-1st"] = flat(0.479, paper=0.5)
+    assert baseline_findings(table) == (
+        "- Baselines: at most two points below the paper's number, or above it, in 3 of 4 cells; further below in 1: "
+        "LINE (1st) cora 4 (.479 against .500)."
+    )
+    assert baseline_findings(Table("none", "nmi", ["hat"], {("cora", 2): {"hat": flat(0.1, paper=0.5)}})) == ""
 
 
 def test_a_table_is_written_as_markdown_csv_and_json(table, tmp_path):
