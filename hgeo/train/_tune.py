@@ -31,6 +31,7 @@ __all__ = [
     "TASKS",
     "Budget",
     "frozen_configs",
+    "frozen_trials",
     "frozen_winners",
     "search_space",
     "tune_cell",
@@ -294,12 +295,23 @@ def tuning_cell(
 
 def frozen_configs(path: Path | None = None, task: str = "classification") -> dict[str, Config]:
     """What the search chose for a task, by ``dataset/dimension/method``; from the package unless ``path`` is given."""
-    if path is None:
-        source = resources.files("hgeo.models").joinpath("configs/paper.json")
-        text = source.read_text() if source.is_file() else '{"cells": {}}'
-    else:
-        text = path.read_text()
-    return {key: Config.from_dict(cell[task]["config"]) for key, cell in json.loads(text)["cells"].items()}
+    return {key: Config.from_dict(cell[task]["config"]) for key, cell in _frozen_cells(path).items()}
+
+
+def frozen_trials(path: Path | None = None) -> dict[str, set[int]]:
+    """How many trials the cells of each data set were chosen from."""
+    counts: dict[str, set[int]] = {}
+    for key, cell in sorted(_frozen_cells(path).items()):
+        counts.setdefault(key.partition("/")[0], set()).add(cell["trials"])
+    return counts
+
+
+def _frozen_cells(path: Path | None) -> dict[str, Any]:
+    source = resources.files("hgeo.models").joinpath("configs/paper.json") if path is None else path
+    if path is None and not source.is_file():
+        return {}
+    cells: dict[str, Any] = json.loads(source.read_text())["cells"]
+    return cells
 
 
 def frozen_winners(path: Path) -> dict[str, dict[str, Config]]:
