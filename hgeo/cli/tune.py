@@ -66,6 +66,6 @@ def run(args: argparse.Namespace) -> int:
         nmi = result["chosen"]["clustering"]["val_nmi"]
         print(f"{name:24s} validation accuracy {accuracy:.4f}, NMI {nmi:.4f}  ({len(result['trials'])} trials)")
     if args.freeze:
-        held = write_frozen(args.freeze, [(cell, results[cell.key]) for cell in cells])
+        held = write_frozen(args.freeze, [(cell, results[cell.key]) for cell in cells], args.go_on_from)
         print(f"{args.freeze}: {held} cells")
     return 0

@@ -319,14 +319,18 @@ def frozen_winners(path: Path) -> dict[str, dict[str, Config]]:
     return {task: frozen_configs(path, task) for task in TASKS}
 
 
-def write_frozen(path: Path, chosen: Iterable[tuple[Cell, dict[str, Any]]]) -> int:
-    """Write (merge into) the file of frozen configurations; returns how many cells it holds."""
+def write_frozen(path: Path, chosen: Iterable[tuple[Cell, dict[str, Any]]], gone_on_from: Path | None = None) -> int:
+    """Write (merge into) the file of frozen configurations; returns how many cells it holds.
+
+    Where a search has gone on from earlier ones, their trials count, too.
+    """
+    earlier = _frozen_cells(gone_on_from) if gone_on_from else {}
     known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"about": _ABOUT, "cells": {}}
     for cell, result in chosen:
         where = cell.arguments
         name = f"{where['dataset']}/{where['dim']}/{where['method']}"
         known["cells"][name] = {
-            "trials": len(result["trials"]) + (known["cells"].get(name, {}).get("trials", 0) if where["starts"] else 0),
+            "trials": len(result["trials"]) + earlier.get(name, {}).get("trials", 0),
             **{task: _rounded(choice) for task, choice in result["chosen"].items()},
         }
     known["cells"] = dict(sorted(known["cells"].items(), key=_table_order))
