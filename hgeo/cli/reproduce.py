@@ -166,8 +166,7 @@ def _how(args: argparse.Namespace) -> str:
         "method has one setting for all data sets and dimensions, the paper's where it names one (window, walks, 5 "
         "noise nodes). What it leaves open was set by validation nodes, with other seeds than these: LINE draws 16 "
         "million edges, or 100 times all edges where that is more; PoincaréEmb relates the ends of random walks of up "
-        "to 10 steps. On bare edges it found nothing on Pubmed in two dimensions (.37 of the validation nodes right, "
-        "one class in three; with walks .68).",
+        "to 10 steps (on bare edges it placed .53 of Pubmed's validation nodes in two dimensions, with walks .68).",
         "- NMI: K-means on the hidden layer (log0 of it) of the test nodes, as many clusters as classes.",
     ]
     if args.quick_walks is not None:
