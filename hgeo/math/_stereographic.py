@@ -424,6 +424,16 @@ def geodesic(t: Tensor, x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) ->
     a, b = _flatness(x, k, dim), _flatness(y, k, dim)
     spatial = 2 * (alpha / a * x + beta / b * y)
     height = alpha * (2 / a - 1) + beta * (2 / b - 1)
+    # Points that are near each other, seen from afar, leave the velocity as the small difference of those two terms.
+    # There it is half of the sum times α + β and half of the difference times β - α, each without cancellation.
+    close = (z.abs() < 1) & (4 * squared <= torch.maximum(_dot(x, x, dim), _dot(y, y, dim)))
+    quarter, s = torch.where(close, z, 0.0) / 4, 2 * t - 1
+    even = cos_ratio(s * s * quarter) / cos_ratio(quarter)
+    odd = s * sin_ratio(s * s * quarter) / sin_ratio(quarter)
+    step = y - x
+    excess = k * _dot(step, x + y, dim)  # b - a
+    spatial = torch.where(close, even * (x / a + y / b) + odd * ((a * step - excess * x) / ab), spatial)
+    height = torch.where(close, even * (1 / a + 1 / b - 1) - odd * (excess / ab), height)
     length2 = torch.ones_like(height)
     if not _hyperbolic(k):  # near antipodes of a sphere the sum is short, and its length brings it back
         length2 = torch.where(a + b > 2, height * height + k * _dot(spatial, spatial, dim), length2)

@@ -122,6 +122,8 @@ MUTANTS = [
     Mutant("arcsine near antipodes", _STEREO, "    wide = z > 0.25\n", "    wide = z > 0.999999\n", ("dist", "logmap"), at=(1.0,)),
     Mutant("geodesic from y to x", _STEREO, "    t = torch.where(between, t, 0.5)\n", "    t = 1 - torch.where(between, t, 0.5)\n", ("geodesic",)),
     Mutant("straight line for geodesic", _STEREO, "    return torch.where(between, _lowered(spatial, height, length2, k, dim, pole=torch.nan), beyond)", "    return x + t * (y - x)", ("geodesic",)),
+    Mutant("geodesic whose velocity is a difference of large terms", _STEREO, "    close = (z.abs() < 1) & (", "    close = (z.abs() < 0) & (", ("geodesic",)),
+    Mutant("geodesic between close points that turns back", _STEREO, "2 * t - 1\n    even", "1 - 2 * t\n    even", ("geodesic",)),
     Mutant("unit geodesic of double speed", _STEREO, "    half = t / 2\n", "    half = t\n", ("geodesic_unit",)),
     Mutant("unit geodesic that reads the length of u", _STEREO, "    direction = u * torch.rsqrt(torch.where(squared == 0, 1.0, squared))\n", "    direction = u\n", ("geodesic_unit",)),
     Mutant("transport without the ratio of λ", _STEREO, "    return gyration(y, -x, v, k=k, dim=dim) * quotient\n", "    return gyration(y, -x, v, k=k, dim=dim)\n", ("transp",)),

@@ -289,6 +289,24 @@ def geodesic_is_the_exponential_of_the_logarithm(space: Space, t: Tensor, x: Ten
 
 
 @law(
+    "γ'(0) = log_x(y), with all digits of the logarithm",
+    needs=["geodesic", "logmap"],
+    tolerance="chain",
+    group="geodesics",
+)
+def geodesic_sets_out_with_the_logarithm(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    time = torch.zeros_like(x[..., :1]).requires_grad_()
+    point = space.manifold.geodesic(time, x, y)
+    parts = [torch.autograd.grad(part.sum(), time, retain_graph=True)[0] for part in point.unbind(-1)]
+    velocity, tangent = torch.cat(parts, dim=-1), space.manifold.logmap(x, y)
+    # as exact as the logarithm itself, which near the boundary is as exact as the room that its end leaves
+    scale = torch.maximum(space.vector_rounding(x, tangent), space.length(x, tangent) * space.condition(x, y))
+    if space.k is None:
+        scale = scale + space.rounding(x, y)  # in ambient numbers a point is rounded off its manifold
+    return only(space.short(space.way(x, y)), space.tangent_error(x, velocity, tangent, scale))
+
+
+@law(
     "the unit-speed geodesic is at distance t after time t, in the direction of u",
     needs=["geodesic_unit", "dist", "expmap", "curvature"],
     tolerance="chain",

@@ -22,6 +22,8 @@ from hgeo.testing.laws._law import SKIPPED, TOLERANCES, Law, law
 
 __all__ = ["BY_NAME", "Operation", "by_curvature", "call"]
 
+_FACTORS = ("r", "s", "t")
+
 
 @dataclass(frozen=True)
 class Operation:
@@ -47,6 +49,10 @@ class Operation:
     @property
     def parameter(self) -> str:
         return "c" if self.curvature == "negative" else "k"
+
+    def is_pure(self, index: int) -> bool:
+        """Whether an argument is a factor, or a time between 0 and 1: a number whatever the unit of length."""
+        return self.arguments[index] in _FACTORS and self.name != "geodesic_unit"
 
 
 _TABLE = (
@@ -106,7 +112,7 @@ def _curvature(space: Space, operation: Operation) -> float:
 
 
 def _exact_arguments(values: Sequence[Tensor], names: Sequence[str]) -> list[Any]:
-    return [value.item() if name in ("r", "s", "t") else value for name, value in zip(names, values, strict=True)]
+    return [value.item() if name in _FACTORS else value for name, value in zip(names, values, strict=True)]
 
 
 def _gap(space: Space, name: str, value: Tensor) -> float:
@@ -264,7 +270,7 @@ def _settled(
     count = batch[0].shape[0]
     if not _batch.AVAILABLE:
         return torch.full((count,), math.nan, dtype=torch.float64)
-    values = [v.squeeze(-1) if n in ("r", "s", "t") else v for n, v in zip(operation.arguments, batch, strict=True)]
+    values = [v.squeeze(-1) if n in _FACTORS else v for n, v in zip(operation.arguments, batch, strict=True)]
     if direction is not None and isinstance(wrt, int):
         direction = direction.reshape(values[wrt].shape)
     arguments = [_batch.columns(value, direction if i == wrt else None) for i, value in enumerate(values)]
@@ -283,7 +289,8 @@ def _settled(
                 natural = size * largest**2
             else:
                 argument = values[int(wrt)].detach().double().reshape(count, -1).norm(dim=-1).numpy()
-                natural = size / np.where(argument == 0, largest, argument)
+                argument = np.where(argument == 0, largest, argument)
+                natural = size / (1.0 if operation.is_pure(int(wrt)) else argument)
             scale = np.fmax(scale, _UNIT * natural)
         error = np.where(deviation == 0, 0.0, deviation / scale)
         error = error * np.minimum(_narrowest(space, operation, values), 1.0) ** (2 if isinstance(wrt, int) else 1)
@@ -292,7 +299,8 @@ def _settled(
 
 
 _UNIT = 1e-2
-"""Where a derivative vanishes its error is absolute, in this part of its natural size."""
+"""Where a derivative vanishes its error is absolute, in this part of its natural size: that of the result divided by
+that of the argument, which is 1 for a pure number."""
 
 
 def _narrowest(space: Space, operation: Operation, values: Sequence[Tensor]) -> _batch.Column:
@@ -513,7 +521,7 @@ def _derivative_error(
         scale = _UNIT * float(oracle.lambda_x(values[0], k=curvature) ** 2 * oracle.length(other))
         scale = max(scale, float(_size(exact)))
     else:
-        argument = float(values[int(wrt)].double().norm()) or largest
+        argument = 1.0 if operation.is_pure(int(wrt)) else float(values[int(wrt)].double().norm()) or largest
         scale = max(float(_size(exact)), _UNIT * size / argument if argument else 0.0)
     floor = math.sqrt(torch.finfo(space.dtype).tiny) * 1e3
     if scale < floor and deviation < floor:
@@ -641,7 +649,7 @@ def _gradient_law(operation: Operation) -> Law:
                 if exact[i] is None:
                     continue
                 direction = along[i, 0] if name == "xs" else along[i]
-                pointer = direction.item() if name in ("r", "s", "t") else direction
+                pointer = direction.item() if name in _FACTORS else direction
                 error = _derivative_error(space, operation, row, computed[i], index, exact[i], pointer)
                 worst[i] = max(float(worst[i]), error)
         return worst
