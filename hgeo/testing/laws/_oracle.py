@@ -18,7 +18,7 @@ from torch import Tensor
 
 from hgeo.testing import _batch, oracle
 from hgeo.testing._space import Functions, Space
-from hgeo.testing.laws._law import SKIPPED, TOLERANCES, Law, law
+from hgeo.testing.laws._law import SKIPPED, TOLERANCES, Law, WrongShape, law
 
 __all__ = ["BY_NAME", "Operation", "by_curvature", "call"]
 
@@ -104,6 +104,22 @@ def _options(name: str) -> dict[str, Any]:
 
 def call(manifold: Any, operation: Operation, values: Sequence[Tensor]) -> Tensor:
     return getattr(manifold, operation.name)(*values, **_options(operation.name))
+
+
+def _rows(manifold: Any, operation: Operation, batch: Sequence[Tensor]) -> Tensor:
+    """The results of a batch of examples, (rows, entries)."""
+    return _one_a_row(operation, call(manifold, operation, batch), batch[0].shape[0])
+
+
+def _one_a_row(operation: Operation, result: Tensor, count: int) -> Tensor:
+    if result.shape[:1] != (count,) or (operation.result == "number" and result.numel() != count):
+        raise WrongShape(f"{operation.name} of {count} examples has the shape {tuple(result.shape)} (try it on two)")
+    return result.reshape(count, -1)
+
+
+def _relative(deviation: Any, scale: Any) -> float:
+    """A deviation in parts of a scale. Where the right result is exactly 0, any other is infinitely wrong."""
+    return float(deviation / scale) if scale > 0 else math.inf
 
 
 def _curvature(space: Space, operation: Operation) -> float:
@@ -222,7 +238,7 @@ def _error(space: Space, operation: Operation, values: Sequence[Tensor], compute
     gap = min(_gap(space, name, value) for name, value in zip(names, values, strict=True))
     if gap <= 0:
         return SKIPPED
-    error = float(deviation / scale) * min(gap, 1 / _journey(space, operation, values, exact))
+    error = _relative(deviation, scale) * min(gap, 1 / _journey(space, operation, values, exact))
     k = space.k or 0.0
     if k > 0:
         absolute = error
@@ -338,7 +354,7 @@ def _value_law(operation: Operation) -> Law:
 
     def check(space: Space, *batch: Tensor) -> Tensor:
         with torch.no_grad():
-            computed = call(space.manifold, operation, batch)
+            computed = _rows(space.manifold, operation, batch)
         errors = _settled(space, operation, batch, computed, TOLERANCES["oracle"][space.dtype])
         for i in _unsettled(errors):
             errors[i] = _error(space, operation, [value[i] for value in batch], computed[i])
@@ -379,7 +395,7 @@ def by_curvature(space: Space, operation: Operation, batch: Sequence[Tensor]) ->
     k = space.k or 0.0
     if isinstance(space.manifold, Functions):
         stored = torch.full(shape, k, dtype=space.dtype, requires_grad=True)
-        value = call(Functions(space.manifold.module, stored), operation, batch)
+        value = _rows(Functions(space.manifold.module, stored), operation, batch)
         return _jacobian(value, stored, count)
     copied = space.trainable()
     if copied is None:
@@ -393,6 +409,7 @@ def by_curvature(space: Space, operation: Operation, batch: Sequence[Tensor]) ->
         value = torch.func.functional_call(module, {f"manifold.{name}": stored}, tuple(batch))
     except RuntimeError:
         value = plain
+    _one_a_row(operation, plain, count)
     if value.shape == plain.shape and value is not plain:
         return _jacobian(value, stored, count) / chain
     # a manifold that does not broadcast its curvature is asked row by row
@@ -534,7 +551,7 @@ def _derivative_error(
         gap = min(gap, max(float(1 + (space.k or 0.0) * oracle.length(value) ** 2), space.eps))
     # By an argument a derivative may lose to the boundary twice what the value does: the argument's own relative change
     # of size eps changes 1 - c|x|² by eps/(1 - c|x|²) of itself. By the curvature it is allowed no more than a value.
-    return deviation / scale * (gap if wrt == "k" else gap**2)
+    return _relative(deviation, scale) * (gap if wrt == "k" else gap**2)
 
 
 Places = Callable[..., Sequence[Tensor]]
@@ -634,7 +651,7 @@ def _gradient_law(operation: Operation) -> Law:
             if name == "xs":
                 along[:, 1:] = 0.0  # the first point moves, the others stay
             moved = base.clone().requires_grad_()
-            value = call(space.manifold, operation, [*batch[:index], moved, *batch[index + 1 :]]).reshape(count, -1)
+            value = _rows(space.manifold, operation, [*batch[:index], moved, *batch[index + 1 :]])
             columns = []
             for j in range(value.shape[1]):
                 (gradient,) = torch.autograd.grad(value[:, j].sum(), moved, retain_graph=True)
