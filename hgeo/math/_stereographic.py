@@ -259,16 +259,18 @@ def mobius_coadd(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor
     same_dimension("mobius_coadd", dim, x=x, y=y)
     s = x + y
     a, b = _flatness(x, k, dim), _flatness(y, k, dim)
-    # b x + a y = a s + (b - a) x, and b - a = k⟨s, y - x⟩ loses nothing when y ≈ -x.
-    excess = k * _dot(s, y - x, dim)
+    # b x + a y = a s + (b - a) x, and b - a = k⟨s, y - x⟩ loses nothing when y ≈ -x. There y - x = s - 2x, and where s
+    # lies across x its products with x cancel: what rounding leaves of them is multiplied by x.
+    xx, yy, ss = _dot(x, x, dim), _dot(y, y, dim), _dot(s, s, dim)
+    apart = _far_apart(xx, yy, ss)
+    excess = k * torch.where(apart, _dot(s, y - x, dim), ss - 2 * careful_dot(s, x, dim))
     numerator = a * s + excess * x
     # Near the boundary a and b are rounded each in its own way; only their quotient has a small derivative by k.
     b = torch.where((b < 2 * a) & (a < 2 * b), a + excess, b)
     if _hyperbolic(k):
         return numerator / (a + b - a * b)
-    xx, yy = _dot(x, x, dim), _dot(y, y, dim)
     spherical = a + b > 2
-    numerator = torch.where(spherical & _far_apart(xx, yy, _dot(s, s, dim)), b * x + a * y, numerator)
+    numerator = torch.where(spherical & apart, b * x + a * y, numerator)
     return numerator / torch.where(spherical, 1 - (k * xx) * (k * yy), a + b - a * b)
 
 

@@ -264,6 +264,26 @@ def curved_trigonometry_holds_together(space: Space, x: Tensor) -> Tensor:
     return torch.stack(errors).amax(0)
 
 
+@law(
+    "tan_k, sin_k and their inverses are odd, cos_k is even; a sine that rounding made larger than 1 counts as 1",
+    needs=["tan_k", "artan_k", "sin_k", "arsin_k", "cos_k", "functions"],
+    tolerance="last bits",
+    group="models",
+)
+def curved_trigonometry_is_symmetric(space: Space, x: Tensor) -> Tensor:
+    k, f = space.k or 0.0, space.manifold
+    r = x.double().norm(dim=-1)
+    r = (r * (0.7 * space.domain.unit / r.clamp_min(0.7 * space.domain.unit))).to(space.dtype)
+    odd = [getattr(f, name) for name in ("tan_k", "artan_k", "sin_k", "arsin_k")]
+    errors = [ratio(function(-r) + function(r), function(r)) for function in odd]
+    errors.append((f.cos_k(-r) - f.cos_k(r)).double().abs())
+    if k > 0:
+        beyond = torch.full_like(r, (1 + 2 * space.eps) / math.sqrt(k))
+        quarter = math.pi / (2 * math.sqrt(k))
+        errors.append((f.arsin_k(beyond).double() - quarter).abs() / quarter)
+    return torch.stack(errors).amax(0)
+
+
 def _ratios_are_right(space: Space, x: Tensor, sign: float) -> Tensor:
     """Values and z-derivatives of the five ratio functions at z = ±grid and z = k|x|²."""
     count = x.shape[0]

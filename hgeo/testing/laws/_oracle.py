@@ -687,6 +687,7 @@ for _operation in _TABLE:
     _curvature_law(_operation)
 for _name, _places, _words in (
     ("logmap", _touching, "of two points that touch"),
+    ("mobius_cosub", _touching, "of two points that touch"),
     ("transp", _facing, "between points equally far out"),
     ("dist2plane", _across, "to a plane that passes the origin"),
     ("weighted_midpoint", _crowds, "of points equally far out"),

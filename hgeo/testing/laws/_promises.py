@@ -380,6 +380,98 @@ def long_coordinates_survive(space: Space, g: Tensor) -> Tensor:
     return only(g[:, 1:].norm(dim=-1) > 0, ratio((back - v).double().norm(dim=-1), v.double().norm(dim=-1)))
 
 
+@law(
+    "on a hyperboloid a long step across the origin ends where it should, and one beyond the limit of the dtype on it",
+    needs=["expmap", "transp0", "dist0", "projx", "chart", "frame"],
+    tolerance="two percent",
+    group="maps",
+)
+def long_steps_survive(space: Space, g: Tensor) -> Tensor:
+    from hgeo import manifolds
+
+    if not isinstance(space.manifold, geoopt.Lorentz):
+        return _everywhere(g, SKIPPED)
+    root, spatial = math.sqrt(-space.sectional), g[:, 1:]
+    axis = spatial / spatial.norm(dim=-1, keepdim=True).clamp_min(1e-30)
+    # twice as far out the rounding of the step would decide where it ends
+    half = (4.5 if space.dtype == torch.float32 else 14.0) / root
+    start = manifolds.exp0(space.manifold, -half * axis)
+    step = space.manifold.transp0(start, torch.cat([torch.zeros_like(axis[:, :1]), axis], dim=-1) * (2 * half))
+    end = manifolds.log0(space.manifold, space.manifold.expmap(start, step))
+    across = (end - half * axis).double().norm(dim=-1) / half
+    # and what leads beyond the limit of the dtype ends there, as the projection and exp0 do
+    far = manifolds.exp0(space.manifold, 100 * half * axis)
+    beyond = space.manifold.projx(torch.cat([g[:, :1], 1e18 * axis], dim=-1))
+    ends = [far, space.manifold.expmap(start, 100 * step), beyond]
+    radii = [space.manifold.dist0(end).double() for end in ends]
+    limit = torch.stack([ratio(radius - radii[0], radii[0]) for radius in radii]).amax(0)
+    finite = torch.isfinite(torch.stack(radii)).all(0)
+    return only(spatial.norm(dim=-1) > 0, torch.where(finite, torch.maximum(across, limit), math.inf))
+
+
+@law(
+    "in other than stereographic coordinates gradients by points, vectors and curvature are those of differences",
+    needs=["expmap", "logmap", "transp", "projx", "egrad2rgrad", "inner", "chart", "stored curvature"],
+    tolerance="limit",
+    group="smooth",
+    limit=8,
+)
+def derivatives_in_other_coordinates(space: Space, x: Tensor, y: Tensor, u: Tensor, g: Tensor) -> Tensor:
+    manifold = copy.deepcopy(space.manifold).double().requires_grad_()
+    ((name, stored),) = manifold.named_parameters()
+    x, y, u, g = (value.detach().double() for value in (x, y, u, g))
+    operations = {
+        "expmap": (x, u),
+        "logmap": (x, y),
+        "transp": (x, y, u),
+        "projx": (x,),
+        "egrad2rgrad": (x, g),
+        "inner": (x, u),
+    }
+    seen = space.way(x, y) > 1e-2 * space.domain.unit
+    seen &= (space.length(x, u) > 1e-2 * space.domain.unit) & (_numbers(space, x, y, u) < 1e2 * space.domain.unit)
+    worst = _everywhere(x, 0.0)
+    for operation, values in operations.items():
+
+        def value(number: Tensor, *given: Tensor, operation: str = operation) -> Tensor:
+            return torch.func.functional_call(_Asked(manifold, operation), {f"manifold.{name}": number}, given)
+
+        inputs = (stored.detach(), *values)
+        for i, entry in enumerate(inputs):
+            way = torch.ones_like(entry) if i == 0 else g
+            size = entry.abs() if i == 0 else entry.norm(dim=-1, keepdim=True).clamp_min(1e-3 * space.domain.unit)
+
+            def along(step: Tensor, i: int = i, way: Tensor = way, inputs: tuple[Tensor, ...] = inputs) -> Tensor:
+                moved = [e + step * way if j == i else e for j, e in enumerate(inputs)]
+                return value(*moved).reshape(len(x), -1)
+
+            step = 1e-5 * size
+            zero = torch.zeros_like(size)
+            slope = torch.func.jvp(along, (zero,), (torch.ones_like(size),))[1]
+            expected = ((along(step) - along(-step)).detach() / (2 * step)).reshape(len(x), -1)
+            at = along(zero).detach().norm(dim=-1) / size.reshape(-1)
+            natural = expected.norm(dim=-1) + 1e-2 * at + 1e-6  # what vanishes does so by cancellation
+            error = ratio((slope.detach() - expected).norm(dim=-1), 1e-4 * natural)
+            worst = torch.maximum(worst, error)
+    return only(seen, worst)
+
+
+def _numbers(space: Space, *values: Tensor) -> Tensor:
+    return torch.stack([space.euclidean(value) for value in values]).amax(0)
+
+
+class _Asked(torch.nn.Module):
+    """One operation of a manifold as a module, so that its stored numbers can be replaced."""
+
+    def __init__(self, manifold: torch.nn.Module, operation: str) -> None:
+        super().__init__()
+        self.manifold, self.operation = manifold, operation
+
+    def forward(self, *values: Tensor) -> Tensor:
+        result: Tensor = getattr(self.manifold, self.operation)(*values)
+        return result
+
+
 # ----------------------------------------------------------------------------------------- more dimensions, far places
 
 
