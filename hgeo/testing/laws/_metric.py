@@ -296,6 +296,18 @@ def geodesic_is_the_exponential_of_the_logarithm(space: Space, t: Tensor, x: Ten
 
 
 @law(
+    "γ(0) = x and γ(1) = y to a rounding of their coordinates, however long the way is",
+    needs=["geodesic", "curvature"],
+    tolerance="identity",
+    group="geodesics",
+)
+def geodesic_loses_neither_end(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    start, end = (space.manifold.geodesic(torch.full_like(x[..., :1], t), x, y) for t in (0.0, 1.0))
+    error = torch.maximum(space.point_error(start, x, y), space.point_error(end, y, x))
+    return only(space.short(space.way(x, y)), error)
+
+
+@law(
     "before and beyond its ends a geodesic goes on: γ(−t) = exp_x(−t·log_x(y)), γ(1 + t) = exp_y(−t·log_y(x))",
     needs=["geodesic", "expmap", "logmap"],
     tolerance="chain",
@@ -322,15 +334,30 @@ def geodesic_goes_on_beyond_its_ends(space: Space, t: Tensor, x: Tensor, y: Tens
     group="geodesics",
 )
 def geodesic_sets_out_with_the_logarithm(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    time = torch.zeros_like(x[..., :1]).requires_grad_()
+    return _velocity_error(space, 0.0, x, y, x, space.manifold.logmap(x, y))
+
+
+@law(
+    "γ'(1) = −log_y(x), with all digits of the logarithm",
+    needs=["geodesic", "logmap", "curvature"],
+    tolerance="chain",
+    group="geodesics",
+)
+def geodesic_arrives_with_the_logarithm(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    return _velocity_error(space, 1.0, x, y, y, -space.manifold.logmap(y, x))
+
+
+def _velocity_error(space: Space, t: float, x: Tensor, y: Tensor, at: Tensor, tangent: Tensor) -> Tensor:
+    """Deviation of the geodesic's velocity at time t, where it passes ``at``, from a tangent vector there."""
+    time = torch.full_like(x[..., :1], t).requires_grad_()
     point = space.manifold.geodesic(time, x, y)
     parts = [torch.autograd.grad(part.sum(), time, retain_graph=True)[0] for part in point.unbind(-1)]
-    velocity, tangent = torch.cat(parts, dim=-1), space.manifold.logmap(x, y)
+    velocity = torch.cat(parts, dim=-1)
     # as exact as the logarithm itself, which near the boundary is as exact as the room that its end leaves
-    scale = torch.maximum(space.vector_rounding(x, tangent), space.length(x, tangent) * space.condition(x, y))
+    scale = torch.maximum(space.vector_rounding(at, tangent), space.length(at, tangent) * space.condition(x, y))
     if space.k is None:
         scale = scale + space.rounding(x, y)  # in ambient numbers a point is rounded off its manifold
-    return only(space.short(space.way(x, y)), space.tangent_error(x, velocity, tangent, scale))
+    return only(space.short(space.way(x, y)), space.tangent_error(at, velocity, tangent, scale))
 
 
 @law(
@@ -501,6 +528,19 @@ def projection_is_onto_and_leaves_points_alone(space: Space, e: Tensor, x: Tenso
     else:
         still = torch.maximum(still, ratio(space.euclidean(projected - e), size))
     return torch.stack([inside, still, ray]).amax(0)
+
+
+@law(
+    "a point within the limit is its own projection, to the last bit",
+    needs=["projx", "curvature"],
+    tolerance="exact",
+    group="projection",
+)
+def projection_leaves_points_as_they_are(space: Space, x: Tensor) -> Tensor:
+    same = (space.manifold.projx(x) == x).all(-1)
+    # at the limit itself rounding decides
+    within = space.euclidean(x) < (1 - 16 * space.eps) * space.domain.limit * space.domain.unit
+    return only(within, torch.where(same, 0.0, _ONE))
 
 
 @law(

@@ -611,6 +611,21 @@ def _touching(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
     return [near, near + (2 * space.eps * space.domain.unit) * g]
 
 
+def _touched(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
+    near, beside = _touching(space, x, t, g)
+    return [beside, near]
+
+
+def _turned(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
+    near = _near_the_boundary(space, x, t)
+    return [near, -near - (3 * space.eps * space.domain.unit) * g.roll(1, -1), g]
+
+
+def _couples(space: Space, x: Tensor, t: Tensor, ws: Tensor) -> list[Tensor]:
+    near = _near_the_boundary(space, x, t)
+    return [torch.stack([near, -near, near.flip(-1), -near.flip(-1)], dim=1), ws]
+
+
 def _facing(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
     near, beside = _touching(space, x, t, g)
     return [near, -beside, g]
@@ -685,17 +700,20 @@ for _operation in _TABLE:
     _value_law(_operation)
 for _operation in _TABLE:
     _curvature_law(_operation)
-for _name, _places, _words in (
-    ("logmap", _touching, "of two points that touch"),
-    ("mobius_cosub", _touching, "of two points that touch"),
-    ("transp", _facing, "between points equally far out"),
-    ("dist2plane", _across, "to a plane that passes the origin"),
-    ("weighted_midpoint", _crowds, "of points equally far out"),
+for _name, _places, _words, _title in (
+    ("logmap", _touching, "of two points that touch", "logmap"),
+    ("logmap", _touched, "of two points that touch, the other way round,", "logmap_back"),
+    ("mobius_cosub", _touching, "of two points that touch", "mobius_cosub"),
+    ("transp", _facing, "between points equally far out", "transp"),
+    ("transp", _turned, "between opposite points", "transp_opposite"),
+    ("dist2plane", _across, "to a plane that passes the origin", "dist2plane"),
+    ("weighted_midpoint", _crowds, "of points equally far out", "weighted_midpoint"),
+    ("weighted_midpoint", _couples, "of opposite points", "weighted_midpoint_opposite"),
 ):
     _curvature_law(
         BY_NAME[_name],
         _places,
-        f"curvature_derivative_near_the_boundary_of_{_name}",
+        f"curvature_derivative_near_the_boundary_of_{_title}",
         f"near the boundary the derivative of {_name} {_words} by the curvature is right",
     )
 for _operation in _TABLE:

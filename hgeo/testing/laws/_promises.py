@@ -183,6 +183,21 @@ def functions_compose(space: Space, x: Tensor) -> Tensor:
 
 
 @law(
+    "what a function is told by keyword reaches it",
+    needs=["mobius_fn_apply", "mobius_scalar_mul", "curvature"],
+    tolerance="chain",
+    group="matrix",
+)
+def functions_hear_their_keywords(space: Space, x: Tensor) -> Tensor:
+    def scale(value: Tensor, by: float = 1.0) -> Tensor:
+        return by * value
+
+    told = space.manifold.mobius_fn_apply(scale, x, by=0.25)
+    expected = space.manifold.mobius_scalar_mul(torch.full_like(x[..., :1], 0.25), x)
+    return only(space.short(space.radius(x)), space.point_error(told, expected, x))
+
+
+@law(
     "a chain of functions is applied from the first to the last",
     needs=["mobius_fn_apply_chain", "mobius_fn_apply", "curvature"],
     tolerance="chain",
@@ -275,6 +290,21 @@ def centroid_of_one_point(space: Space, x: Tensor, ws: Tensor) -> Tensor:
     # beyond the equator of a sphere T + N cancels once more
     inside = space.euclidean(x) * math.sqrt(max(space.k or 0.0, 0.0)) <= 1
     return only(inside, ratio(space.euclidean(one - x), space.euclidean(x) * space.condition(x)))
+
+
+@law(
+    "the centroid of the sums of a point with itself is the point, however near to the boundary",
+    needs=["centroid", "lambda_x", "curvature"],
+    tolerance="oracle",
+    group="midpoint",
+)
+def centroid_of_a_point_with_itself(space: Space, x: Tensor, ws: Tensor) -> Tensor:
+    factor, w = space.manifold.lambda_x(x, keepdim=True), ws.sum(-1, keepdim=True)
+    parts = [[part * value for part in ws.split(1, dim=-1)] for value in (factor * x, factor - 1)]
+    spatial, height = (sum(part, torch.zeros_like(part[0])) for part in parts)
+    middle = space.manifold.centroid(spatial, height, w)
+    inside = space.euclidean(x) * math.sqrt(max(space.k or 0.0, 0.0)) <= 1
+    return only(inside, ratio(space.euclidean(middle - x), space.euclidean(x) * space.condition(x)))
 
 
 # --------------------------------------------------------------------------------------------------------------- models
@@ -507,6 +537,26 @@ def more_dimensions_change_nothing(space: Space, x: Tensor, y: Tensor, g: Tensor
         error(f.logmap0(x), f.logmap0(deep(x)), space.euclidean(f.logmap0(x)) * space.condition(x)),
     ]
     return torch.maximum(only(speaks, torch.stack(pairs).amax(0)), torch.stack(maps).amax(0))
+
+
+@law(
+    "lengths are the same in sixty more dimensions",
+    needs=["lambda_x", "dist0", "inner", "norm", "curvature"],
+    tolerance="identity",
+    group="metric",
+)
+def more_dimensions_change_no_length(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    f = space.manifold
+    zeros = torch.zeros(len(x), 60, dtype=x.dtype)
+    a, b, c = (torch.cat([zeros, value], dim=-1) for value in (x, u, v))
+    pairing = space.length(x, u) * space.length(x, v) * space.condition(x)
+    errors = [
+        ratio(f.lambda_x(a) - f.lambda_x(x), f.lambda_x(x) * space.condition(x)),
+        ratio(f.dist0(a) - f.dist0(x), f.dist0(x) * space.condition(x)),
+        ratio(f.norm(a, b) - f.norm(x, u), f.norm(x, u) * space.condition(x)),
+        ratio(f.inner(a, b, c) - f.inner(x, u, v), pairing),
+    ]
+    return torch.stack(errors).amax(0)
 
 
 @law(
