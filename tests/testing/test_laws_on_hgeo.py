@@ -139,6 +139,16 @@ FOUND = {
 }
 
 
+# two points that touch, side by side as seen from the origin: their coaddition rests on a sum that cancels
+ASIDE = {"x": [-0.5773502536345305] * 3, "y": [-0.5773502536345302, -0.5773502536345305, -0.5773502536345308]}
+
+
+def test_coaddition_of_points_side_by_side_keeps_its_derivative_by_the_curvature() -> None:
+    entry = laws.REGISTER["curvature_derivative_of_mobius_cosub"]
+    points = {name: torch.tensor(value, dtype=torch.float64) for name, value in ASIDE.items()}
+    assert entry.error(hgeo.PoincareBall(1.0), dtype=torch.float64, **points) < 0.05 * entry.tolerance(torch.float64)
+
+
 @pytest.mark.parametrize("name", FOUND)
 def test_what_ten_thousand_examples_found_near_the_boundary_stays_repaired(name: str) -> None:
     entry = laws.REGISTER[name]
