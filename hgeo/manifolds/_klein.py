@@ -111,6 +111,11 @@ class Klein(geoopt.manifolds.base.Manifold):
         return value if keepdim else value.squeeze(-1)
 
     @of_vectors
+    def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False) -> Tensor:
+        """Length of a tangent vector at x, with derivatives 0, not infinite, at the zero vector."""
+        return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))
+
+    @of_vectors
     def egrad2rgrad(self, x: Tensor, u: Tensor) -> Tensor:
         return (u - self.c.to(x.dtype) * _dot(x, u) * x) / self._gamma(x) ** 2
 

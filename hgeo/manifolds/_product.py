@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._frame import ambient_dim, dist, frame_of
 
@@ -53,6 +54,10 @@ class Product(geoopt.ProductManifold):
 
     def dist2(self, x: Tensor, y: Tensor, *, keepdim: bool = False) -> Tensor:
         return self.dist(x, y, keepdim=keepdim) ** 2
+
+    def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False) -> Tensor:
+        """Length of a tangent vector at x, with derivatives 0, not infinite, at the zero vector."""
+        return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))
 
     def factors(self, x: Tensor) -> list[tuple[Any, Tensor]]:
         """Each factor with its part of the points ``x``."""

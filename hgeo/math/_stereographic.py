@@ -259,16 +259,18 @@ def mobius_coadd(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor
     same_dimension("mobius_coadd", dim, x=x, y=y)
     s = x + y
     a, b = _flatness(x, k, dim), _flatness(y, k, dim)
-    # b x + a y = a s + (b - a) x, and b - a = k⟨s, y - x⟩ loses nothing when y ≈ -x.
-    excess = k * _dot(s, y - x, dim)
+    # b x + a y = a s + (b - a) x, and b - a = k⟨s, y - x⟩ loses nothing when y ≈ -x. There y - x = s - 2x, and where s
+    # lies across x its products with x cancel: what rounding leaves of them is multiplied by x.
+    xx, yy, ss = _dot(x, x, dim), _dot(y, y, dim), _dot(s, s, dim)
+    apart = _far_apart(xx, yy, ss)
+    excess = k * torch.where(apart, _dot(s, y - x, dim), ss - 2 * careful_dot(s, x, dim))
     numerator = a * s + excess * x
     # Near the boundary a and b are rounded each in its own way; only their quotient has a small derivative by k.
     b = torch.where((b < 2 * a) & (a < 2 * b), a + excess, b)
     if _hyperbolic(k):
         return numerator / (a + b - a * b)
-    xx, yy = _dot(x, x, dim), _dot(y, y, dim)
     spherical = a + b > 2
-    numerator = torch.where(spherical & _far_apart(xx, yy, _dot(s, s, dim)), b * x + a * y, numerator)
+    numerator = torch.where(spherical & apart, b * x + a * y, numerator)
     return numerator / torch.where(spherical, 1 - (k * xx) * (k * yy), a + b - a * b)
 
 
@@ -424,6 +426,16 @@ def geodesic(t: Tensor, x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) ->
     a, b = _flatness(x, k, dim), _flatness(y, k, dim)
     spatial = 2 * (alpha / a * x + beta / b * y)
     height = alpha * (2 / a - 1) + beta * (2 / b - 1)
+    # Points that are near each other, seen from afar, leave the velocity as the small difference of those two terms.
+    # There it is half of the sum times α + β and half of the difference times β - α, each without cancellation.
+    close = (z.abs() < 1) & (4 * squared <= torch.maximum(_dot(x, x, dim), _dot(y, y, dim)))
+    quarter, s = torch.where(close, z, 0.0) / 4, 2 * t - 1
+    even = cos_ratio(s * s * quarter) / cos_ratio(quarter)
+    odd = s * sin_ratio(s * s * quarter) / sin_ratio(quarter)
+    step = y - x
+    excess = k * _dot(step, x + y, dim)  # b - a
+    spatial = torch.where(close, even * (x / a + y / b) + odd * ((a * step - excess * x) / ab), spatial)
+    height = torch.where(close, even * (1 / a + 1 / b - 1) - odd * (excess / ab), height)
     length2 = torch.ones_like(height)
     if not _hyperbolic(k):  # near antipodes of a sphere the sum is short, and its length brings it back
         length2 = torch.where(a + b > 2, height * height + k * _dot(spatial, spatial, dim), length2)

@@ -240,6 +240,9 @@ def _check_law(entry: Law, space: Space, batches: _Batches, wanted: int, text: s
         except NotImplementedError as reason:
             result.verdict, result.note = NOT_APPLICABLE, str(reason) or "an operation is not implemented"
             return result
+        except laws.WrongShape as reason:
+            result.verdict, result.error, result.note = FAIL, math.inf, str(reason)
+            return result
         except Exception as reason:  # whatever a manifold raises on a legal example is a verdict, not an accident
             result.verdict, result.error = FAIL, math.inf
             result.note = f"raised {type(reason).__name__}: {str(reason).splitlines()[0] if str(reason) else ''}"

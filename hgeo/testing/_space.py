@@ -502,6 +502,7 @@ _INHERITED = {
     "retr_transp",
     "dist2",
     "check_point_on_manifold",
+    "check_vector_on_tangent",
 }
 
 

@@ -139,11 +139,36 @@ FOUND = {
 }
 
 
+# two points that touch, side by side as seen from the origin: their coaddition rests on a sum that cancels
+ASIDE = {"x": [-0.5773502536345305] * 3, "y": [-0.5773502536345302, -0.5773502536345305, -0.5773502536345308]}
+
+
+def test_coaddition_of_points_side_by_side_keeps_its_derivative_by_the_curvature() -> None:
+    entry = laws.REGISTER["curvature_derivative_of_mobius_cosub"]
+    points = {name: torch.tensor(value, dtype=torch.float64) for name, value in ASIDE.items()}
+    assert entry.error(hgeo.PoincareBall(1.0), dtype=torch.float64, **points) < 0.05 * entry.tolerance(torch.float64)
+
+
 @pytest.mark.parametrize("name", FOUND)
 def test_what_ten_thousand_examples_found_near_the_boundary_stays_repaired(name: str) -> None:
     entry = laws.REGISTER[name]
     error = entry.error(hgeo.PoincareBall(1.0), dtype=torch.float32, **FOUND[name])
     assert error < 0.05 * entry.tolerance(torch.float32)
+
+
+def test_what_ten_thousand_examples_found_far_out_on_a_sphere_stays_repaired() -> None:
+    entry = laws.REGISTER["geodesic_sets_out_with_the_logarithm"]
+    found = {"x": [59.0715, -80.6881], "y": [59.07, -80.69]}
+    assert entry.error(hgeo.SphereProjection(1.0), dtype=torch.float32, **found) < 0.05 * entry.tolerance(torch.float32)
+
+
+@pytest.mark.parametrize("k", [-1.0, 1.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_a_geodesic_between_points_that_touch_keeps_the_digits_of_its_velocity(k: float, dtype: torch.dtype) -> None:
+    x = torch.tensor([0.3, 0.4], dtype=dtype)
+    y, t = x * (1 + 4 * torch.finfo(dtype).eps), torch.zeros(1, dtype=dtype)
+    velocity = torch.func.jacfwd(lambda t: hgeo.math.geodesic(t, x, y, k=k))(t).squeeze(-1)
+    torch.testing.assert_close(velocity, hgeo.math.logmap(x, y, k=k), rtol=16 * torch.finfo(dtype).eps, atol=0)
 
 
 @pytest.mark.parametrize("name", ["oracle_geodesic", "curvature_derivative_of_geodesic", "gradient_of_geodesic"])

@@ -14,10 +14,15 @@ from torch import Tensor
 from hgeo.testing._examples import Examples
 from hgeo.testing._space import Space, converted
 
-__all__ = ["GROUPS", "REGISTER", "SKIPPED", "TOLERANCES", "Law", "law", "only", "select"]
+__all__ = ["GROUPS", "REGISTER", "SKIPPED", "TOLERANCES", "Law", "WrongShape", "everywhere", "law", "only", "select"]
 
 SKIPPED = -1.0
 """The error of an example that a law does not speak about (a geodesic through a cut locus, say)."""
+
+
+class WrongShape(ValueError):
+    """An operation gave something else than one result an example."""
+
 
 _EPS = {dtype: float(torch.finfo(dtype).eps) for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16)}
 
@@ -157,6 +162,11 @@ def law(
 def only(mask: Tensor, errors: Tensor) -> Tensor:
     """``errors`` where the law speaks (``mask``), :data:`SKIPPED` elsewhere."""
     return torch.where(mask, errors.double(), torch.full_like(errors.double(), SKIPPED))
+
+
+def everywhere(x: Tensor, value: float) -> Tensor:
+    """One verdict for all examples: of laws about the space itself, and not about its points."""
+    return torch.full((x.shape[0],), value, dtype=torch.float64)
 
 
 def select(patterns: str | Law | Iterable[str | Law] | None) -> list[Law]:

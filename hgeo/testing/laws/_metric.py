@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from hgeo.testing._space import Space, ratio, stereographic_embedding
-from hgeo.testing.laws._law import law, only
+from hgeo.testing.laws._law import SKIPPED, law, only
 
 __all__: list[str] = []
 
@@ -242,6 +242,13 @@ def long_tangents_survive(space: Space, g: Tensor) -> Tensor:
 # ----------------------------------------------------------------------------------------------------------- geodesics
 
 
+def _radius(space: Space, x: Tensor) -> Tensor:
+    """Distance to the origin, in any coordinates."""
+    if space.k is not None:
+        return space.radius(x)
+    return space.way(space.embed([np.zeros(space.dim)] * len(x)), x)
+
+
 def _has_coordinates(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Whether the geodesic's point at time t is away from the point at infinity of a projected sphere."""
     k = space.k or 0.0
@@ -286,6 +293,85 @@ def geodesic_is_the_exponential_of_the_logarithm(space: Space, t: Tensor, x: Ten
     other = space.manifold.expmap(x, t * space.manifold.logmap(x, y))
     error = space.point_error(one, other, x, y, plus=space.spread(length) + length)
     return only(space.resolved(length) & _has_coordinates(space, t, x, y), error)
+
+
+@law(
+    "γ(0) = x and γ(1) = y to a rounding of their coordinates, however long the way is",
+    needs=["geodesic", "curvature"],
+    tolerance="identity",
+    group="geodesics",
+)
+def geodesic_loses_neither_end(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    start, end = (space.manifold.geodesic(torch.full_like(x[..., :1], t), x, y) for t in (0.0, 1.0))
+    error = torch.maximum(space.point_error(start, x, y), space.point_error(end, y, x))
+    return only(space.short(space.way(x, y)), error)
+
+
+@law(
+    "before and beyond its ends a geodesic goes on: γ(−t) = exp_x(−t·log_x(y)), γ(1 + t) = exp_y(−t·log_y(x))",
+    needs=["geodesic", "expmap", "logmap"],
+    tolerance="chain",
+    group="geodesics",
+)
+def geodesic_goes_on_beyond_its_ends(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
+    length = space.way(x, y)
+    worst = torch.full_like(length, SKIPPED)
+    for time, near, far in ((-t, x, y), (1 + t, y, x)):
+        one = space.manifold.geodesic(time, x, y)
+        other = space.manifold.expmap(near, -t * space.manifold.logmap(near, far))
+        error = space.point_error(one, other, x, y, plus=space.spread(2 * length) + length)
+        expressible = _has_coordinates(space, time, x, y) & space.resolved(2 * length)
+        if space.k is not None and space.k < 0:  # a step that leaves the ball's limit ends on it, in its own way
+            expressible &= space.within(space.radius(near) + length)
+        worst = torch.maximum(worst, only(expressible, error))
+    return worst
+
+
+@law(
+    "γ'(0) = log_x(y), with all digits of the logarithm",
+    needs=["geodesic", "logmap"],
+    tolerance="chain",
+    group="geodesics",
+)
+def geodesic_sets_out_with_the_logarithm(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    return _velocity_error(space, 0.0, x, y, x, space.manifold.logmap(x, y))
+
+
+@law(
+    "γ'(1) = −log_y(x), with all digits of the logarithm",
+    needs=["geodesic", "logmap", "curvature"],
+    tolerance="chain",
+    group="geodesics",
+)
+def geodesic_arrives_with_the_logarithm(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    return _velocity_error(space, 1.0, x, y, y, -space.manifold.logmap(y, x))
+
+
+def _velocity_error(space: Space, t: float, x: Tensor, y: Tensor, at: Tensor, tangent: Tensor) -> Tensor:
+    """Deviation of the geodesic's velocity at time t, where it passes ``at``, from a tangent vector there."""
+    time = torch.full_like(x[..., :1], t).requires_grad_()
+    point = space.manifold.geodesic(time, x, y)
+    parts = [torch.autograd.grad(part.sum(), time, retain_graph=True)[0] for part in point.unbind(-1)]
+    velocity = torch.cat(parts, dim=-1)
+    # as exact as the logarithm itself, which near the boundary is as exact as the room that its end leaves
+    scale = torch.maximum(space.vector_rounding(at, tangent), space.length(at, tangent) * space.condition(x, y))
+    if space.k is None:
+        scale = scale + space.rounding(x, y)  # in ambient numbers a point is rounded off its manifold
+    return only(space.short(space.way(x, y)), space.tangent_error(at, velocity, tangent, scale))
+
+
+@law(
+    "after time t the unit-speed geodesic is at distance t, in any coordinates, however long u is",
+    needs=["geodesic_unit", "dist"],
+    tolerance="chain",
+    group="geodesics",
+)
+def unit_speed_in_any_coordinates(space: Space, t: Tensor, x: Tensor, u: Tensor) -> Tensor:
+    time = t * min(1.0, space.reach / 4) * space.domain.unit
+    end = space.manifold.geodesic_unit(time, x, u)
+    wanted = time.double().squeeze(-1)
+    speaks = (space.length(x, u) > 1e-3 * space.domain.unit) & space.within(_radius(space, x) + wanted)
+    return only(speaks, ratio(_dist(space, x, end) - wanted, wanted + space.rounding(x, end) + space.spread(wanted)))
 
 
 @law(
@@ -444,6 +530,49 @@ def projection_is_onto_and_leaves_points_alone(space: Space, e: Tensor, x: Tenso
     return torch.stack([inside, still, ray]).amax(0)
 
 
+@law(
+    "a point within the limit is its own projection, to the last bit",
+    needs=["projx", "curvature"],
+    tolerance="exact",
+    group="projection",
+)
+def projection_leaves_points_as_they_are(space: Space, x: Tensor) -> Tensor:
+    same = (space.manifold.projx(x) == x).all(-1)
+    # at the limit itself rounding decides
+    within = space.euclidean(x) < (1 - 16 * space.eps) * space.domain.limit * space.domain.unit
+    return only(within, torch.where(same, 0.0, _ONE))
+
+
+@law(
+    "the derivative of the projection is the identity inside, and outside |projx(e)|/|e| across the ray and 0 along it",
+    needs=["projx", "negative curvature"],
+    group="projection",
+)
+def projection_has_its_derivative(space: Space, e: Tensor, g: Tensor) -> Tensor:
+    start = e.clone().requires_grad_()
+    projected = space.manifold.projx(start)
+    (slope,) = torch.autograd.grad((projected * g).sum(), start)  # the Jacobian is symmetric
+    place, wish, size = e.double(), g.double(), space.euclidean(e).unsqueeze(-1)
+    reach = size.squeeze(-1) / space.domain.unit
+    ray = place / size.clamp_min(1e-300)
+    across = (wish - (wish * ray).sum(-1, keepdim=True) * ray) * space.euclidean(projected).unsqueeze(-1) / size
+    expected = torch.where(reach.unsqueeze(-1) > 1, across, wish)
+    error = ratio(space.euclidean(slope - expected), space.euclidean(g))
+    return only((reach < 0.99) | (reach > 1.01), error)
+
+
+@law(
+    "a projection leaves no more room to the boundary than rounding needs: √c|projx(e)| ≥ 1 − 10 eps for e outside",
+    needs=["projx", "negative curvature"],
+    tolerance="last bits",
+    group="projection",
+    factor=2.5,
+)
+def projection_wastes_no_room(space: Space, e: Tensor) -> Tensor:
+    reach = space.euclidean(space.manifold.projx(e)) / space.domain.unit
+    return only(space.euclidean(e) > space.domain.unit, (1 - reach).clamp_min(0.0))
+
+
 def _beside(space: Space, x: Tensor, u: Tensor) -> Tensor:
     """How much of u is not tangent at x, in float64."""
     u = u.detach().double()
@@ -459,6 +588,20 @@ def projection_of_vectors_is_idempotent(space: Space, x: Tensor, g: Tensor) -> T
     once = space.manifold.proju(x, g)
     twice = space.manifold.proju(x, once)
     return ratio(space.euclidean(twice - once), space.vector_rounding(x, g) + space.euclidean(g))
+
+
+@law(
+    "a vector that a projection changes much does not pass the manifold's own check",
+    needs=["proju", "check_vector_on_tangent"],
+    tolerance="exact",
+    group="projection",
+    limit=32,
+)
+def what_is_no_tangent_is_told(space: Space, x: Tensor, g: Tensor) -> Tensor:
+    moved = space.euclidean(space.manifold.proju(x, g) - g) > 0.1 * space.euclidean(g)
+    check = space.manifold.check_vector_on_tangent
+    passed = torch.tensor([bool(check(a, b, ok_point=True)) for a, b in zip(x, g, strict=True)])
+    return only(moved & (space.euclidean(x) < 10), torch.where(passed, _ONE, 0.0))
 
 
 @law("the projection of vectors leaves tangent ones alone", needs=["proju", "inner"], group="projection")
@@ -529,6 +672,27 @@ def riemannian_gradient_is_the_dual(space: Space, x: Tensor, g: Tensor, u: Tenso
 
 
 @law(
+    "on a projected sphere a retraction goes no farther than its vector is long",
+    needs=["retr", "positive curvature"],
+    tolerance="chain",
+    group="projection",
+)
+def retraction_does_not_overshoot(space: Space, x: Tensor, u: Tensor) -> Tensor:
+    end, length = space.manifold.retr(x, u), space.length(x, u)
+    way = space.gap(x, end) - length
+    # a point at infinity is as far as it is, whatever its coordinates say
+    speaks = torch.isfinite(end).all(-1) & (space.euclidean(end) < 1e3 * space.domain.unit) & space.short(length)
+    return only(speaks, ratio(way.clamp_min(0.0), length + space.rounding(x, end)))
+
+
+@law("the norm of a vector has finite derivatives at 0", needs=["norm"], tolerance="exact", group="smooth", limit=8)
+def norm_is_differentiable_at_zero(space: Space, x: Tensor) -> Tensor:
+    zero = torch.zeros_like(x).requires_grad_()
+    (slope,) = torch.autograd.grad(space.manifold.norm(x, zero).sum(), zero)
+    return torch.where(torch.isfinite(slope).reshape(len(x), -1).all(-1), 0.0, _ONE)
+
+
+@law(
     "a retraction agrees with exp to first order", needs=["retr", "expmap"], tolerance="first order", group="projection"
 )
 def retraction_agrees_to_first_order(space: Space, x: Tensor, g: Tensor) -> Tensor:
@@ -565,6 +729,12 @@ def results_are_points(space: Space, x: Tensor, y: Tensor, g: Tensor) -> Tensor:
     far = g * (40.0 * space.domain.unit)
     f, many = space.manifold, torch.full_like(x[..., :1], 40.0)
     results = [f.expmap0(far), f.expmap(x, far), f.mobius_add(x, y)]
+    if space.has("mobius_sub"):
+        results.append(f.mobius_sub(x, y))
+    if space.has("weighted_midpoint"):
+        results.append(
+            f.weighted_midpoint(torch.stack([x, x]), 20 + 0 * x[..., :1].mT.expand(2, -1), reducedim=[0], lincomb=True)
+        )
     if space.has("retr"):
         results.append(f.retr(x, far))
     if space.has("mobius_scalar_mul") and space.has("mobius_matvec"):

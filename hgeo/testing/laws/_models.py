@@ -11,17 +11,13 @@ from torch import Tensor
 
 from hgeo.testing import oracle
 from hgeo.testing._space import Space, curved_distance, ratio, stereographic_embedding
-from hgeo.testing.laws._law import SKIPPED, law, only
+from hgeo.testing.laws._law import SKIPPED, everywhere, law, only
 
 __all__: list[str] = []
 
 
 def _embedded(space: Space, x: Tensor) -> Tensor:
     return stereographic_embedding(x, space.k or 0.0)
-
-
-def _skipped(x: Tensor) -> Tensor:
-    return torch.full((x.shape[0],), SKIPPED, dtype=torch.float64)
 
 
 @law(
@@ -33,7 +29,7 @@ def _skipped(x: Tensor) -> Tensor:
 def distance_agrees_with_the_embedding(space: Space, x: Tensor, y: Tensor) -> Tensor:
     k = space.k or 0.0
     if k == 0:
-        return _skipped(x)
+        return everywhere(x, SKIPPED)
     root = math.sqrt(abs(k))
     difference = _embedded(space, x) - _embedded(space, y)
     if k > 0:
@@ -261,6 +257,26 @@ def curved_trigonometry_holds_together(space: Space, x: Tensor) -> Tensor:
         (cos**2 + k * sin**2 - 1).abs(),
         ratio(tan * cos - sin, sin),
     ]
+    return torch.stack(errors).amax(0)
+
+
+@law(
+    "tan_k, sin_k and their inverses are odd, cos_k is even; a sine that rounding made larger than 1 counts as 1",
+    needs=["tan_k", "artan_k", "sin_k", "arsin_k", "cos_k", "functions"],
+    tolerance="last bits",
+    group="models",
+)
+def curved_trigonometry_is_symmetric(space: Space, x: Tensor) -> Tensor:
+    k, f = space.k or 0.0, space.manifold
+    r = x.double().norm(dim=-1)
+    r = (r * (0.7 * space.domain.unit / r.clamp_min(0.7 * space.domain.unit))).to(space.dtype)
+    odd = [getattr(f, name) for name in ("tan_k", "artan_k", "sin_k", "arsin_k")]
+    errors = [ratio(function(-r) + function(r), function(r)) for function in odd]
+    errors.append((f.cos_k(-r) - f.cos_k(r)).double().abs())
+    if k > 0:
+        beyond = torch.full_like(r, (1 + 2 * space.eps) / math.sqrt(k))
+        quarter = math.pi / (2 * math.sqrt(k))
+        errors.append((f.arsin_k(beyond).double() - quarter).abs() / quarter)
     return torch.stack(errors).amax(0)
 
 

@@ -18,9 +18,11 @@ from torch import Tensor
 
 from hgeo.testing import _batch, oracle
 from hgeo.testing._space import Functions, Space
-from hgeo.testing.laws._law import SKIPPED, TOLERANCES, Law, law
+from hgeo.testing.laws._law import SKIPPED, TOLERANCES, Law, WrongShape, law
 
 __all__ = ["BY_NAME", "Operation", "by_curvature", "call"]
+
+_FACTORS = ("r", "s", "t")
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,10 @@ class Operation:
     @property
     def parameter(self) -> str:
         return "c" if self.curvature == "negative" else "k"
+
+    def is_pure(self, index: int) -> bool:
+        """Whether an argument is a factor, or a time between 0 and 1: a number whatever the unit of length."""
+        return self.arguments[index] in _FACTORS and self.name != "geodesic_unit"
 
 
 _TABLE = (
@@ -100,13 +106,29 @@ def call(manifold: Any, operation: Operation, values: Sequence[Tensor]) -> Tenso
     return getattr(manifold, operation.name)(*values, **_options(operation.name))
 
 
+def _rows(manifold: Any, operation: Operation, batch: Sequence[Tensor]) -> Tensor:
+    """The results of a batch of examples, (rows, entries)."""
+    return _one_a_row(operation, call(manifold, operation, batch), batch[0].shape[0])
+
+
+def _one_a_row(operation: Operation, result: Tensor, count: int) -> Tensor:
+    if result.shape[:1] != (count,) or (operation.result == "number" and result.numel() != count):
+        raise WrongShape(f"{operation.name} of {count} examples has the shape {tuple(result.shape)} (try it on two)")
+    return result.reshape(count, -1)
+
+
+def _relative(deviation: Any, scale: Any) -> float:
+    """A deviation in parts of a scale. Where the right result is exactly 0, any other is infinitely wrong."""
+    return float(deviation / scale) if scale > 0 else math.inf
+
+
 def _curvature(space: Space, operation: Operation) -> float:
     k = space.k or 0.0
     return -k if operation.parameter == "c" else k
 
 
 def _exact_arguments(values: Sequence[Tensor], names: Sequence[str]) -> list[Any]:
-    return [value.item() if name in ("r", "s", "t") else value for name, value in zip(names, values, strict=True)]
+    return [value.item() if name in _FACTORS else value for name, value in zip(names, values, strict=True)]
 
 
 def _gap(space: Space, name: str, value: Tensor) -> float:
@@ -216,7 +238,7 @@ def _error(space: Space, operation: Operation, values: Sequence[Tensor], compute
     gap = min(_gap(space, name, value) for name, value in zip(names, values, strict=True))
     if gap <= 0:
         return SKIPPED
-    error = float(deviation / scale) * min(gap, 1 / _journey(space, operation, values, exact))
+    error = _relative(deviation, scale) * min(gap, 1 / _journey(space, operation, values, exact))
     k = space.k or 0.0
     if k > 0:
         absolute = error
@@ -264,7 +286,7 @@ def _settled(
     count = batch[0].shape[0]
     if not _batch.AVAILABLE:
         return torch.full((count,), math.nan, dtype=torch.float64)
-    values = [v.squeeze(-1) if n in ("r", "s", "t") else v for n, v in zip(operation.arguments, batch, strict=True)]
+    values = [v.squeeze(-1) if n in _FACTORS else v for n, v in zip(operation.arguments, batch, strict=True)]
     if direction is not None and isinstance(wrt, int):
         direction = direction.reshape(values[wrt].shape)
     arguments = [_batch.columns(value, direction if i == wrt else None) for i, value in enumerate(values)]
@@ -283,7 +305,8 @@ def _settled(
                 natural = size * largest**2
             else:
                 argument = values[int(wrt)].detach().double().reshape(count, -1).norm(dim=-1).numpy()
-                natural = size / np.where(argument == 0, largest, argument)
+                argument = np.where(argument == 0, largest, argument)
+                natural = size / (1.0 if operation.is_pure(int(wrt)) else argument)
             scale = np.fmax(scale, _UNIT * natural)
         error = np.where(deviation == 0, 0.0, deviation / scale)
         error = error * np.minimum(_narrowest(space, operation, values), 1.0) ** (2 if isinstance(wrt, int) else 1)
@@ -292,7 +315,8 @@ def _settled(
 
 
 _UNIT = 1e-2
-"""Where a derivative vanishes its error is absolute, in this part of its natural size."""
+"""Where a derivative vanishes its error is absolute, in this part of its natural size: that of the result divided by
+that of the argument, which is 1 for a pure number."""
 
 
 def _narrowest(space: Space, operation: Operation, values: Sequence[Tensor]) -> _batch.Column:
@@ -330,7 +354,7 @@ def _value_law(operation: Operation) -> Law:
 
     def check(space: Space, *batch: Tensor) -> Tensor:
         with torch.no_grad():
-            computed = call(space.manifold, operation, batch)
+            computed = _rows(space.manifold, operation, batch)
         errors = _settled(space, operation, batch, computed, TOLERANCES["oracle"][space.dtype])
         for i in _unsettled(errors):
             errors[i] = _error(space, operation, [value[i] for value in batch], computed[i])
@@ -371,7 +395,7 @@ def by_curvature(space: Space, operation: Operation, batch: Sequence[Tensor]) ->
     k = space.k or 0.0
     if isinstance(space.manifold, Functions):
         stored = torch.full(shape, k, dtype=space.dtype, requires_grad=True)
-        value = call(Functions(space.manifold.module, stored), operation, batch)
+        value = _rows(Functions(space.manifold.module, stored), operation, batch)
         return _jacobian(value, stored, count)
     copied = space.trainable()
     if copied is None:
@@ -385,6 +409,7 @@ def by_curvature(space: Space, operation: Operation, batch: Sequence[Tensor]) ->
         value = torch.func.functional_call(module, {f"manifold.{name}": stored}, tuple(batch))
     except RuntimeError:
         value = plain
+    _one_a_row(operation, plain, count)
     if value.shape == plain.shape and value is not plain:
         return _jacobian(value, stored, count) / chain
     # a manifold that does not broadcast its curvature is asked row by row
@@ -513,7 +538,7 @@ def _derivative_error(
         scale = _UNIT * float(oracle.lambda_x(values[0], k=curvature) ** 2 * oracle.length(other))
         scale = max(scale, float(_size(exact)))
     else:
-        argument = float(values[int(wrt)].double().norm()) or largest
+        argument = 1.0 if operation.is_pure(int(wrt)) else float(values[int(wrt)].double().norm()) or largest
         scale = max(float(_size(exact)), _UNIT * size / argument if argument else 0.0)
     floor = math.sqrt(torch.finfo(space.dtype).tiny) * 1e3
     if scale < floor and deviation < floor:
@@ -526,7 +551,7 @@ def _derivative_error(
         gap = min(gap, max(float(1 + (space.k or 0.0) * oracle.length(value) ** 2), space.eps))
     # By an argument a derivative may lose to the boundary twice what the value does: the argument's own relative change
     # of size eps changes 1 - c|x|² by eps/(1 - c|x|²) of itself. By the curvature it is allowed no more than a value.
-    return deviation / scale * (gap if wrt == "k" else gap**2)
+    return _relative(deviation, scale) * (gap if wrt == "k" else gap**2)
 
 
 Places = Callable[..., Sequence[Tensor]]
@@ -586,6 +611,21 @@ def _touching(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
     return [near, near + (2 * space.eps * space.domain.unit) * g]
 
 
+def _touched(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
+    near, beside = _touching(space, x, t, g)
+    return [beside, near]
+
+
+def _turned(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
+    near = _near_the_boundary(space, x, t)
+    return [near, -near - (3 * space.eps * space.domain.unit) * g.roll(1, -1), g]
+
+
+def _couples(space: Space, x: Tensor, t: Tensor, ws: Tensor) -> list[Tensor]:
+    near = _near_the_boundary(space, x, t)
+    return [torch.stack([near, -near, near.flip(-1), -near.flip(-1)], dim=1), ws]
+
+
 def _facing(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
     near, beside = _touching(space, x, t, g)
     return [near, -beside, g]
@@ -626,7 +666,7 @@ def _gradient_law(operation: Operation) -> Law:
             if name == "xs":
                 along[:, 1:] = 0.0  # the first point moves, the others stay
             moved = base.clone().requires_grad_()
-            value = call(space.manifold, operation, [*batch[:index], moved, *batch[index + 1 :]]).reshape(count, -1)
+            value = _rows(space.manifold, operation, [*batch[:index], moved, *batch[index + 1 :]])
             columns = []
             for j in range(value.shape[1]):
                 (gradient,) = torch.autograd.grad(value[:, j].sum(), moved, retain_graph=True)
@@ -641,7 +681,7 @@ def _gradient_law(operation: Operation) -> Law:
                 if exact[i] is None:
                     continue
                 direction = along[i, 0] if name == "xs" else along[i]
-                pointer = direction.item() if name in ("r", "s", "t") else direction
+                pointer = direction.item() if name in _FACTORS else direction
                 error = _derivative_error(space, operation, row, computed[i], index, exact[i], pointer)
                 worst[i] = max(float(worst[i]), error)
         return worst
@@ -660,16 +700,20 @@ for _operation in _TABLE:
     _value_law(_operation)
 for _operation in _TABLE:
     _curvature_law(_operation)
-for _name, _places, _words in (
-    ("logmap", _touching, "of two points that touch"),
-    ("transp", _facing, "between points equally far out"),
-    ("dist2plane", _across, "to a plane that passes the origin"),
-    ("weighted_midpoint", _crowds, "of points equally far out"),
+for _name, _places, _words, _title in (
+    ("logmap", _touching, "of two points that touch", "logmap"),
+    ("logmap", _touched, "of two points that touch, the other way round,", "logmap_back"),
+    ("mobius_cosub", _touching, "of two points that touch", "mobius_cosub"),
+    ("transp", _facing, "between points equally far out", "transp"),
+    ("transp", _turned, "between opposite points", "transp_opposite"),
+    ("dist2plane", _across, "to a plane that passes the origin", "dist2plane"),
+    ("weighted_midpoint", _crowds, "of points equally far out", "weighted_midpoint"),
+    ("weighted_midpoint", _couples, "of opposite points", "weighted_midpoint_opposite"),
 ):
     _curvature_law(
         BY_NAME[_name],
         _places,
-        f"curvature_derivative_near_the_boundary_of_{_name}",
+        f"curvature_derivative_near_the_boundary_of_{_title}",
         f"near the boundary the derivative of {_name} {_words} by the curvature is right",
     )
 for _operation in _TABLE:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from hgeo._geoopt import geoopt
-from hgeo.testing._space import Space, ratio, signed_curvature
-from hgeo.testing.laws._law import law
+from hgeo.testing._space import Functions, Space, ratio, signed_curvature
+from hgeo.testing.laws._law import everywhere, law
 
 __all__: list[str] = []
 
@@ -29,10 +29,6 @@ def _make(space: Space, size: float, *, learnable: bool = False) -> tuple[Any, f
     return kind(k=signed, learnable=learnable), float(signed)
 
 
-def _everywhere(x: Tensor, value: float) -> Tensor:
-    return torch.full((x.shape[0],), value, dtype=torch.float64)
-
-
 @law(
     "a curvature c in {0, 1e-12, …, 1e4} is c after construction",
     needs=["curvature", "module"],
@@ -47,7 +43,7 @@ def curvature_survives_construction(space: Space, x: Tensor) -> Tensor:
         kept = float(signed_curvature(made))  # type: ignore[arg-type]
         error = abs(kept - wanted) / abs(wanted) if wanted else abs(kept)
         worst = max(worst, error if error == error else torch.inf)
-    return _everywhere(x, worst)
+    return everywhere(x, worst)
 
 
 def _signed_loss(made: Any, wish: float) -> Tensor:
@@ -80,8 +76,8 @@ def zero_curvature_trains(space: Space, x: Tensor) -> Tensor:
         seen = _train(made, 1.0, 10, 0.01, optimiser)
         moved = abs(seen[-1])
         if not 0.01 < moved < 10.0:
-            return _everywhere(x, 1.0)
-    return _everywhere(x, 0.0)
+            return everywhere(x, 1.0)
+    return everywhere(x, 0.0)
 
 
 @law(
@@ -100,7 +96,7 @@ def curvature_stays_legal(space: Space, x: Tensor) -> Tensor:
     # however long it was pushed, it is ten steps away and not thirty: nothing piled up behind the bound
     up = _train(made, 1.0, 10, 0.1, torch.optim.Adam)
     back = signs * up[-1] > (0.0 if one_sided else signs * down[-1])
-    return _everywhere(x, 0.0 if legal and back else 1.0)
+    return everywhere(x, 0.0 if legal and back else 1.0)
 
 
 @law(
@@ -114,7 +110,7 @@ def curvature_is_never_stale(space: Space, x: Tensor, y: Tensor, p: Tensor) -> T
     )
     other = space.sibling(changed)
     if other is None:
-        return _everywhere(x, -1.0)
+        return everywhere(x, -1.0)
     x, y = (
         (value.double() * (0.5 / value.double().norm(dim=-1, keepdim=True).clamp_min(0.5))).to(space.dtype)
         for value in (x, y)
@@ -137,6 +133,66 @@ def curvature_is_never_stale(space: Space, x: Tensor, y: Tensor, p: Tensor) -> T
 
 
 @law(
+    "a curvature computes in the dtype of the points: it changes neither their dtype nor its own gradient",
+    needs=["dist", "expmap0", "mobius_add", "curvature"],
+    tolerance="identity",
+    group="curvature",
+    limit=32,
+)
+def curvature_takes_the_dtype_of_the_points(space: Space, x: Tensor, y: Tensor, p: Tensor) -> Tensor:
+    other = torch.float32 if space.dtype == torch.float64 else torch.float64
+
+    def reads(dtype: torch.dtype) -> tuple[list[Tensor], list[Tensor]]:
+        if isinstance(space.manifold, Functions):
+            stored = torch.full((1,), space.k or 0.0, dtype=dtype, requires_grad=True)
+            manifold: Any = Functions(space.manifold.module, stored)
+        else:
+            manifold = copy.deepcopy(space.manifold).to(dtype).requires_grad_()
+            stored = next(manifold.parameters())
+        values = [manifold.dist(x, y), manifold.expmap0(p), manifold.mobius_add(x, y)]
+        slopes = [torch.autograd.grad(value.sum(), stored, allow_unused=True)[0] for value in values]
+        return values, [torch.zeros_like(stored) if slope is None else slope for slope in slopes]
+
+    (mine, mine_slopes), (theirs, their_slopes) = reads(space.dtype), reads(other)
+    if any(value.dtype != space.dtype for value in theirs):
+        return everywhere(x, torch.inf)
+    if any(bool(a != 0) and not bool(b != 0) for a, b in zip(mine_slopes, their_slopes, strict=True)):
+        return everywhere(x, torch.inf)  # nothing of the gradient has come through
+    if not _is_the_same_in(other, space.k or 0.0):
+        return everywhere(x, -1.0)
+    errors = [
+        ratio((a - b).double().reshape(len(x), -1).norm(dim=-1), a.double().reshape(len(x), -1).norm(dim=-1))
+        for a, b in zip(mine, theirs, strict=True)
+    ]
+    return torch.stack(errors).amax(0)
+
+
+def _is_the_same_in(dtype: torch.dtype, number: float) -> bool:
+    return float(torch.tensor(number, dtype=dtype)) == number
+
+
+@law(
+    "a state dict of geoopt's manifold of that name loads, and brings its curvature along",
+    needs=["stored curvature"],
+    tolerance="identity",
+    group="curvature",
+    limit=1,
+)
+def state_dicts_of_geoopt_load(space: Space, x: Tensor) -> Tensor:
+    kinds = (geoopt.PoincareBall, geoopt.SphereProjection, geoopt.Stereographic, geoopt.Lorentz)
+    kind = next((kind for kind in kinds if isinstance(space.manifold, kind)), None)
+    if kind is None:
+        return everywhere(x, -1.0)
+    worst = 0.0
+    for size in (0.3, 1.0, 2.5):
+        saved, mine = kind(size).to(space.dtype), copy.deepcopy(space.manifold)
+        mine.load_state_dict(saved.state_dict())
+        kept, wanted = (float(torch.as_tensor(manifold.k).detach()) for manifold in (mine, saved))
+        worst = max(worst, abs(kept - wanted) / abs(wanted))
+    return everywhere(x, worst)
+
+
+@law(
     "copies, pickles and dtype changes keep the curvature and the class",
     needs=["curvature", "module"],
     tolerance="last bits",
@@ -154,7 +210,7 @@ def curvature_survives_copying(space: Space, x: Tensor) -> Tensor:
         kept = float(signed_curvature(duplicate))  # type: ignore[arg-type]
         same = type(duplicate) is type(manifold)
         worst = max(worst, abs(kept - k) / abs(k) if k and same else (0.0 if same and kept == k else torch.inf))
-    return _everywhere(x, worst)
+    return everywhere(x, worst)
 
 
 @law(
@@ -172,4 +228,68 @@ def zero_curvature_counts_every_read(space: Space, x: Tensor) -> Tensor:
 
     inward = slope(1.0)
     worst = max(abs(slope(5.0, -3.0) - 2 * inward), abs(slope(3.0, -5.0) + 2 * inward))
-    return _everywhere(x, worst / abs(inward) if inward else 0.0)
+    return everywhere(x, worst / abs(inward) if inward else 0.0)
+
+
+@law(
+    "whatever number is stored, the curvature that is read and saved is legal, and grows no larger beyond its bound",
+    needs=["stored curvature"],
+    tolerance="exact",
+    group="curvature",
+    limit=1,
+)
+def stored_curvature_is_guarded(space: Space, x: Tensor) -> Tensor:
+    one_sided = isinstance(space.manifold, geoopt.PoincareBall | geoopt.SphereProjection)
+    if not one_sided or len(list(space.manifold.parameters())) != 1:
+        return everywhere(x, -1.0)
+    sign = 1.0 if isinstance(space.manifold, geoopt.SphereProjection) else -1.0
+
+    def size(manifold: Any) -> float:
+        return sign * float(signed_curvature(manifold))  # type: ignore[arg-type]
+
+    sizes = []
+    for number in (-3.0, -6.0):
+        for trained in (False, True):
+            made, _ = _make(space, 1.0, learnable=trained)
+            next(made.parameters()).data.fill_(number)
+            saved, _ = _make(space, 1.0, learnable=trained)
+            with torch.no_grad():
+                sizes.append(size(made))  # before a read that takes part in a gradient may have put it back
+            sizes.append(size(made))
+            saved.load_state_dict(made.state_dict())
+            sizes.append(size(saved))
+    legal = all(0 <= value < 1 for value in sizes)
+    return everywhere(x, 0.0 if legal and max(sizes[6:]) <= max(sizes[:6]) else 1.0)
+
+
+@law(
+    "a curvature that is not a finite number is not loaded",
+    needs=["stored curvature"],
+    tolerance="exact",
+    group="curvature",
+    limit=1,
+)
+def curvature_is_checked_when_loaded(space: Space, x: Tensor) -> Tensor:
+    if len(list(space.manifold.parameters())) != 1:
+        return everywhere(x, -1.0)
+    mine = copy.deepcopy(space.manifold)
+    ((name, value),) = mine.state_dict().items()
+    before = value.clone()
+    refused = False
+    try:
+        mine.load_state_dict({name: torch.full_like(value, torch.nan)})
+    except RuntimeError:
+        refused = True
+    return everywhere(x, 0.0 if refused and torch.equal(mine.state_dict()[name], before) else 1.0)
+
+
+@law(
+    "a curvature is trained if it was made to be, and not otherwise",
+    needs=["curvature", "module"],
+    tolerance="exact",
+    group="curvature",
+    limit=1,
+)
+def curvature_learns_when_told(space: Space, x: Tensor) -> Tensor:
+    made = [_make(space, 1.0, learnable=learnable)[0] for learnable in (False, True)]
+    return everywhere(x, 0.0 if [torch.as_tensor(m.k).requires_grad for m in made] == [False, True] else 1.0)

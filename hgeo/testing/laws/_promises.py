@@ -14,13 +14,16 @@ from torch import Tensor
 from hgeo._geoopt import geoopt
 from hgeo.testing import oracle
 from hgeo.testing._space import Space, ratio, stereographic_embedding
-from hgeo.testing.laws._law import SKIPPED, law, only
+from hgeo.testing.laws._law import SKIPPED, everywhere, law, only
 
 __all__: list[str] = []
 
 
-def _everywhere(x: Tensor, value: float) -> Tensor:
-    return torch.full((x.shape[0],), value, dtype=torch.float64)
+def _deviation_and_size(computed: Tensor, exact: list[Any]) -> tuple[Tensor, Tensor]:
+    """How far each computed vector is from the right one, and how long that is."""
+    deviations = [float(oracle.difference(a, b)) for a, b in zip(computed, exact, strict=True)]
+    sizes = [float(oracle.length(b)) for b in exact]
+    return torch.tensor(deviations, dtype=torch.float64), torch.tensor(sizes, dtype=torch.float64)
 
 
 def _takes(manifold: Any, operation: str, word: str) -> bool:
@@ -48,7 +51,7 @@ def _kin(space: Space) -> list[Any]:
 )
 def origin_is_a_point(space: Space, x: Tensor) -> Tensor:
     points = [(m, m.origin(*space.shape, dtype=space.dtype)) for m in _kin(space)]
-    return _everywhere(x, 0.0 if all(m.check_point_on_manifold(point) for m, point in points) else 1.0)
+    return everywhere(x, 0.0 if all(m.check_point_on_manifold(point) for m, point in points) else 1.0)
 
 
 @law(
@@ -63,7 +66,7 @@ def random_points_are_points(space: Space, x: Tensor) -> Tensor:
         torch.manual_seed(0)
         drawn = space.manifold.random(16, *space.shape, dtype=space.dtype)
     rows = torch.as_tensor(drawn).as_subclass(Tensor)
-    return _everywhere(x, 0.0 if all(space.manifold.check_point_on_manifold(row) for row in rows) else 1.0)
+    return everywhere(x, 0.0 if all(space.manifold.check_point_on_manifold(row) for row in rows) else 1.0)
 
 
 @law(
@@ -91,10 +94,7 @@ def oracle_projx(space: Space, e: Tensor) -> Tensor:
     margin = 1 - space.domain.limit if k < 0 else 0.0
     projected = space.manifold.projx(e)
     exact = [oracle.project(row, k=k, margin=margin) for row in e]
-    rows = zip(projected, exact, strict=True)
-    deviations = torch.tensor([float(oracle.difference(a, b)) for a, b in rows], dtype=torch.float64)
-    sizes = torch.tensor([float(oracle.length(b)) for b in exact], dtype=torch.float64)
-    return ratio(deviations, sizes)
+    return ratio(*_deviation_and_size(projected, exact))
 
 
 # -------------------------------------------------------------------------------------------------------------- options
@@ -108,15 +108,15 @@ def oracle_projx(space: Space, e: Tensor) -> Tensor:
 )
 def numbers_keep_their_dimension(space: Space, x: Tensor, y: Tensor, u: Tensor, v: Tensor) -> Tensor:
     if len(space.shape) > 1:
-        return _everywhere(x, SKIPPED)
+        return everywhere(x, SKIPPED)
     arguments = {"dist": (x, y), "dist2": (x, y), "dist0": (x,), "inner": (x, u, v), "norm": (x, u)}
-    worst = _everywhere(x, 0.0)
+    worst = everywhere(x, 0.0)
     for name, values in arguments.items():
         if not (space.has(name) and _takes(space.manifold, name, "keepdim")):
             continue
         plain, kept = (getattr(space.manifold, name)(*values, keepdim=keep) for keep in (False, True))
         if plain.shape != x.shape[:1] or kept.shape != (x.shape[0], 1):
-            return _everywhere(x, math.inf)
+            return everywhere(x, math.inf)
         # sums that cancel may do so in another order
         scale = plain.abs() + (space.vector_rounding(x, u) * space.vector_rounding(x, v) if name == "inner" else 0.0)
         worst = torch.maximum(worst, ratio(kept.squeeze(-1) - plain, scale))
@@ -131,7 +131,7 @@ def numbers_keep_their_dimension(space: Space, x: Tensor, y: Tensor, u: Tensor, 
 )
 def projection_can_be_left_out(space: Space, g: Tensor, p: Tensor) -> Tensor:
     if not _takes(space.manifold, "expmap0", "project"):
-        return _everywhere(g, SKIPPED)
+        return everywhere(g, SKIPPED)
     root = math.sqrt(-(space.k or 0.0))
     far = space.manifold.expmap0(g * (40.0 / root), project=False)
     beyond = torch.where(space.euclidean(far) * root > space.domain.limit * (1 + space.eps), 0.0, 1.0)
@@ -149,7 +149,7 @@ def projection_can_be_left_out(space: Space, g: Tensor, p: Tensor) -> Tensor:
 )
 def negative_weights_belong_to_antipodes(space: Space, xs: Tensor, ws: Tensor) -> Tensor:
     if not _takes(space.manifold, "weighted_midpoint", "posweight"):
-        return _everywhere(ws, SKIPPED)
+        return everywhere(ws, SKIPPED)
     middle, k = space.manifold.weighted_midpoint, space.k or 0.0
     signs = torch.ones_like(ws)
     signs[:, 0] = -1.0
@@ -180,6 +180,21 @@ def functions_compose(space: Space, x: Tensor) -> Tensor:
     handed, told = apply(bend, x, 0.25), apply(lambda value: bend(value, 0.25), x)
     error = torch.maximum(space.point_error(steps, whole, x), space.point_error(handed, told, x))
     return only(space.short(space.radius(x)), error)
+
+
+@law(
+    "what a function is told by keyword reaches it",
+    needs=["mobius_fn_apply", "mobius_scalar_mul", "curvature"],
+    tolerance="chain",
+    group="matrix",
+)
+def functions_hear_their_keywords(space: Space, x: Tensor) -> Tensor:
+    def scale(value: Tensor, by: float = 1.0) -> Tensor:
+        return by * value
+
+    told = space.manifold.mobius_fn_apply(scale, x, by=0.25)
+    expected = space.manifold.mobius_scalar_mul(torch.full_like(x[..., :1], 0.25), x)
+    return only(space.short(space.radius(x)), space.point_error(told, expected, x))
 
 
 @law(
@@ -235,9 +250,7 @@ def oracle_linear_combination(space: Space, xs: Tensor, ws: Tensor) -> Tensor:
     inner = (xs.double() * (0.5 / size.clamp_min(0.5))).to(space.dtype)
     combined = space.manifold.weighted_midpoint(inner, ws, reducedim=[1], lincomb=True)
     exact = [oracle.weighted_midpoint(a, w, k=k, lincomb=True) for a, w in zip(inner, ws, strict=True)]
-    rows = zip(combined, exact, strict=True)
-    deviation = torch.tensor([float(oracle.difference(a, b)) for a, b in rows], dtype=torch.float64)
-    reach = torch.tensor([float(oracle.length(b)) for b in exact], dtype=torch.float64)
+    deviation, reach = _deviation_and_size(combined, exact)
     room = (1 + k * reach**2).clamp_min(space.eps)
     scale = torch.maximum(reach, inner.double().norm(dim=-1).amax(1)) * ws.double().sum(1).clamp_min(1.0) / room
     return only(room > 1e-3, ratio(deviation, scale))
@@ -270,11 +283,28 @@ def segments_have_no_order(space: Space, xs: Tensor, ws: Tensor) -> Tensor:
     group="midpoint",
 )
 def centroid_of_one_point(space: Space, x: Tensor, ws: Tensor) -> Tensor:
-    factor, w = space.manifold.lambda_x(x, keepdim=True), ws[:, :1]
-    one = space.manifold.centroid(w * factor * x, w * (factor - 1), w)
+    return _centroid_error(space, x, ws[:, :1])
+
+
+@law(
+    "the centroid of the sums of a point with itself is the point, however near to the boundary",
+    needs=["centroid", "lambda_x", "curvature"],
+    tolerance="oracle",
+    group="midpoint",
+)
+def centroid_of_a_point_with_itself(space: Space, x: Tensor, ws: Tensor) -> Tensor:
+    return _centroid_error(space, x, ws)
+
+
+def _centroid_error(space: Space, x: Tensor, ws: Tensor) -> Tensor:
+    """How far the centroid of x, counted once for each weight, is from x."""
+    factor = space.manifold.lambda_x(x, keepdim=True)
+    parts = [[part * value for part in ws.split(1, dim=-1)] for value in (factor * x, factor - 1)]
+    spatial, height = (sum(part[1:], part[0]) for part in parts)
+    middle = space.manifold.centroid(spatial, height, ws.sum(-1, keepdim=True))
     # beyond the equator of a sphere T + N cancels once more
     inside = space.euclidean(x) * math.sqrt(max(space.k or 0.0, 0.0)) <= 1
-    return only(inside, ratio(space.euclidean(one - x), space.euclidean(x) * space.condition(x)))
+    return only(inside, ratio(space.euclidean(middle - x), space.euclidean(x) * space.condition(x)))
 
 
 # --------------------------------------------------------------------------------------------------------------- models
@@ -288,8 +318,8 @@ def centroid_of_one_point(space: Space, x: Tensor, ws: Tensor) -> Tensor:
 )
 def embedding_of_the_family_inverts(space: Space, x: Tensor) -> Tensor:
     if not space.k:
-        return _everywhere(x, SKIPPED)
-    worst = _everywhere(x, 0.0)
+        return everywhere(x, SKIPPED)
+    worst = everywhere(x, 0.0)
     for manifold, size, k in zip(_kin(space), (1.0, 2.0), (space.k, space.k / 4), strict=False):
         point = size * x
         image = manifold.inv_sproj(point)
@@ -305,7 +335,7 @@ def embedding_of_the_family_inverts(space: Space, x: Tensor) -> Tensor:
 
 def _models_agree(space: Space, p: Tensor, names: tuple[str, str, str, str], kin: list[tuple[Any, float]]) -> Tensor:
     exp0, log0, distance, down = names
-    worst = _everywhere(p, 0.0)
+    worst = everywhere(p, 0.0)
     for functions, size in kin:
         v = size * p
         length = 2 * space.euclidean(v)
@@ -373,11 +403,103 @@ def long_coordinates_survive(space: Space, g: Tensor) -> Tensor:
     from hgeo import manifolds
 
     if not isinstance(space.manifold, geoopt.Lorentz):
-        return _everywhere(g, SKIPPED)
+        return everywhere(g, SKIPPED)
     size = (14.0 if space.dtype == torch.float32 else 32.0) / math.sqrt(-space.sectional)
     v = g[:, 1:] / g[:, 1:].norm(dim=-1, keepdim=True).clamp_min(1e-30) * size
     back = manifolds.log0(space.manifold, manifolds.exp0(space.manifold, v))
     return only(g[:, 1:].norm(dim=-1) > 0, ratio((back - v).double().norm(dim=-1), v.double().norm(dim=-1)))
+
+
+@law(
+    "on a hyperboloid a long step across the origin ends where it should, and one beyond the limit of the dtype on it",
+    needs=["expmap", "transp0", "dist0", "projx", "chart", "frame"],
+    tolerance="two percent",
+    group="maps",
+)
+def long_steps_survive(space: Space, g: Tensor) -> Tensor:
+    from hgeo import manifolds
+
+    if not isinstance(space.manifold, geoopt.Lorentz):
+        return everywhere(g, SKIPPED)
+    root, spatial = math.sqrt(-space.sectional), g[:, 1:]
+    axis = spatial / spatial.norm(dim=-1, keepdim=True).clamp_min(1e-30)
+    # twice as far out the rounding of the step would decide where it ends
+    half = (4.5 if space.dtype == torch.float32 else 14.0) / root
+    start = manifolds.exp0(space.manifold, -half * axis)
+    step = space.manifold.transp0(start, torch.cat([torch.zeros_like(axis[:, :1]), axis], dim=-1) * (2 * half))
+    end = manifolds.log0(space.manifold, space.manifold.expmap(start, step))
+    across = (end - half * axis).double().norm(dim=-1) / half
+    # and what leads beyond the limit of the dtype ends there, as the projection and exp0 do
+    far = manifolds.exp0(space.manifold, 100 * half * axis)
+    beyond = space.manifold.projx(torch.cat([g[:, :1], 1e18 * axis], dim=-1))
+    ends = [far, space.manifold.expmap(start, 100 * step), beyond]
+    radii = [space.manifold.dist0(end).double() for end in ends]
+    limit = torch.stack([ratio(radius - radii[0], radii[0]) for radius in radii]).amax(0)
+    finite = torch.isfinite(torch.stack(radii)).all(0)
+    return only(spatial.norm(dim=-1) > 0, torch.where(finite, torch.maximum(across, limit), math.inf))
+
+
+@law(
+    "in other than stereographic coordinates gradients by points, vectors and curvature are those of differences",
+    needs=["expmap", "logmap", "transp", "projx", "egrad2rgrad", "inner", "chart", "stored curvature"],
+    tolerance="limit",
+    group="smooth",
+    limit=8,
+)
+def derivatives_in_other_coordinates(space: Space, x: Tensor, y: Tensor, u: Tensor, g: Tensor) -> Tensor:
+    manifold = copy.deepcopy(space.manifold).double().requires_grad_()
+    ((name, stored),) = manifold.named_parameters()
+    x, y, u, g = (value.detach().double() for value in (x, y, u, g))
+    operations = {
+        "expmap": (x, u),
+        "logmap": (x, y),
+        "transp": (x, y, u),
+        "projx": (x,),
+        "egrad2rgrad": (x, g),
+        "inner": (x, u),
+    }
+    seen = space.way(x, y) > 1e-2 * space.domain.unit
+    seen &= (space.length(x, u) > 1e-2 * space.domain.unit) & (_numbers(space, x, y, u) < 1e2 * space.domain.unit)
+    worst = everywhere(x, 0.0)
+    for operation, values in operations.items():
+
+        def value(number: Tensor, *given: Tensor, operation: str = operation) -> Tensor:
+            return torch.func.functional_call(_Asked(manifold, operation), {f"manifold.{name}": number}, given)
+
+        inputs = (stored.detach(), *values)
+        for i, entry in enumerate(inputs):
+            way = torch.ones_like(entry) if i == 0 else g
+            size = entry.abs() if i == 0 else entry.norm(dim=-1, keepdim=True).clamp_min(1e-3 * space.domain.unit)
+
+            def along(step: Tensor, i: int = i, way: Tensor = way, inputs: tuple[Tensor, ...] = inputs) -> Tensor:
+                moved = [e + step * way if j == i else e for j, e in enumerate(inputs)]
+                return value(*moved).reshape(len(x), -1)
+
+            step = 1e-5 * size
+            zero = torch.zeros_like(size)
+            slope = torch.func.jvp(along, (zero,), (torch.ones_like(size),))[1]
+            expected = ((along(step) - along(-step)).detach() / (2 * step)).reshape(len(x), -1)
+            at = along(zero).detach().norm(dim=-1) / size.reshape(-1)
+            natural = expected.norm(dim=-1) + 1e-2 * at + 1e-6  # what vanishes does so by cancellation
+            error = ratio((slope.detach() - expected).norm(dim=-1), 1e-4 * natural)
+            worst = torch.maximum(worst, error)
+    return only(seen, worst)
+
+
+def _numbers(space: Space, *values: Tensor) -> Tensor:
+    return torch.stack([space.euclidean(value) for value in values]).amax(0)
+
+
+class _Asked(torch.nn.Module):
+    """One operation of a manifold as a module, so that its stored numbers can be replaced."""
+
+    def __init__(self, manifold: torch.nn.Module, operation: str) -> None:
+        super().__init__()
+        self.manifold, self.operation = manifold, operation
+
+    def forward(self, *values: Tensor) -> Tensor:
+        result: Tensor = getattr(self.manifold, self.operation)(*values)
+        return result
 
 
 # ----------------------------------------------------------------------------------------- more dimensions, far places
@@ -418,6 +540,26 @@ def more_dimensions_change_nothing(space: Space, x: Tensor, y: Tensor, g: Tensor
 
 
 @law(
+    "lengths are the same in sixty more dimensions",
+    needs=["lambda_x", "dist0", "inner", "norm", "curvature"],
+    tolerance="identity",
+    group="metric",
+)
+def more_dimensions_change_no_length(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
+    f = space.manifold
+    zeros = torch.zeros(len(x), 60, dtype=x.dtype)
+    a, b, c = (torch.cat([zeros, value], dim=-1) for value in (x, u, v))
+    pairing = space.length(x, u) * space.length(x, v) * space.condition(x)
+    errors = [
+        ratio(f.lambda_x(a) - f.lambda_x(x), f.lambda_x(x) * space.condition(x)),
+        ratio(f.dist0(a) - f.dist0(x), f.dist0(x) * space.condition(x)),
+        ratio(f.norm(a, b) - f.norm(x, u), f.norm(x, u) * space.condition(x)),
+        ratio(f.inner(a, b, c) - f.inner(x, u, v), pairing),
+    ]
+    return torch.stack(errors).amax(0)
+
+
+@law(
     "far out on a sphere a short step is added with all of its digits",
     needs=["mobius_add", "positive curvature"],
     tolerance="oracle",
@@ -432,9 +574,7 @@ def oracle_short_steps_far_out(space: Space, x: Tensor, g: Tensor, t: Tensor) ->
     y = (g.double() * (1e-2 / (k * space.euclidean(point).unsqueeze(-1)))).to(space.dtype)
     total = space.manifold.mobius_add(point, y)
     exact = [oracle.mobius_add(a, b, k=k) for a, b in zip(point, y, strict=True)]
-    deviation = torch.tensor(
-        [float(oracle.difference(a, b)) for a, b in zip(total, exact, strict=True)], dtype=torch.float64
-    )
+    deviation, _ = _deviation_and_size(total, exact)
     return only(space.euclidean(x) > 1e-6 / math.sqrt(k), ratio(deviation, space.euclidean(point)))
 
 
@@ -489,14 +629,14 @@ def stored_numbers_have_their_gradient(space: Space, x: Tensor, y: Tensor) -> Te
         x, y = (v.double() * (0.5 / s.clamp_min(0.5)) for v, s in zip((x, y), size, strict=True))
     x, y = x.detach().double(), y.detach().double()
     manifold = copy.deepcopy(space.manifold).double().requires_grad_()
-    worst = _everywhere(x, SKIPPED)
+    worst = everywhere(x, SKIPPED)
     for name, stored in manifold.named_parameters():
         number = float(stored.detach())
         if number == 0:
             continue  # on a bound there are no differences to both sides
         distance = manifold.dist(x, y)
         if not distance.requires_grad:
-            return _everywhere(x, math.inf)
+            return everywhere(x, math.inf)
         found = torch.stack(
             [
                 torch.autograd.grad(entry, stored, retain_graph=True, allow_unused=True)[0] or torch.zeros_like(stored)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from hgeo.testing import oracle
 from hgeo.testing._space import Space, ratio
 from hgeo.testing.laws._law import law, only
 
@@ -102,6 +103,36 @@ def squared_distance_has_its_hessian(space: Space, x: Tensor) -> Tensor:
         errors.append(ratio((hessian - expected).norm(), expected.norm()))
     errors_tensor = torch.stack(errors)
     return only(space.condition(x) < 1e3, errors_tensor / space.condition(x) ** 2)
+
+
+@law(
+    "the last point before the boundary has finite distances, factors and gradients",
+    needs=["dist", "lambda_x", "logmap0", "mobius_add", "transp0back", "negative curvature"],
+    tolerance="exact",
+    group="smooth",
+)
+def the_edge_is_finite(space: Space, x: Tensor, y: Tensor) -> Tensor:
+    ray = x.double() / space.euclidean(x).clamp_min(1e-300).unsqueeze(-1)
+    edge = (ray * (space.domain.unit * (1 - space.eps / 4))).to(space.dtype)  # nearer than a projection leaves it
+    size = space.euclidean(y).unsqueeze(-1) / space.domain.unit
+    inner = (y.double() * (0.5 / size.clamp_min(0.5))).to(space.dtype)
+    f = space.manifold
+    finite = torch.ones(len(x), dtype=torch.bool)
+    for operation in (
+        lambda a: f.dist(a, inner),
+        lambda a: f.dist(inner, a),
+        f.lambda_x,
+        f.logmap0,
+        lambda a: f.mobius_add(a, inner),
+        lambda a: f.transp0back(a, inner),
+    ):
+        point = edge.clone().requires_grad_()
+        value = operation(point)
+        (slope,) = torch.autograd.grad(value.sum(), point)
+        finite &= torch.isfinite(value).reshape(len(x), -1).all(-1) & torch.isfinite(slope).all(-1)
+    # rounded to the boundary itself, a point is none
+    real = torch.tensor([bool(1 + (space.k or 0.0) * oracle.length(row) ** 2 > 0) for row in edge])
+    return only(real & (space.euclidean(x) > 0), torch.where(finite, 0.0, 1.0))
 
 
 def _inside(space: Space, value: Tensor) -> Tensor:
