@@ -132,8 +132,11 @@ def _loops(width: int) -> tuple[Callable[..., None], Callable[..., None]]:
     """Skip-gram over walks, and LINE over edges, for rows of ``width``."""
 
     @_inline
-    def contrast(x, y, node, other, negative, threshold, alias, state, rate):  # type: ignore[no-untyped-def]
-        """One step up log σ(x·y) + Σ log σ(-x·y') for noise y'; word2vec: x moves after all of the y."""
+    def contrast(x, y, node, other, negative, threshold, alias, state, rate, bounded):  # type: ignore[no-untyped-def]
+        """One step up log σ(x·y) + Σ log σ(-x·y') for noise y'; word2vec: x moves after all of the y.
+
+        ``bounded``: a score beyond ±6 moves nothing, as in gensim; else it moves as one of ±6, as in LINE's program.
+        """
         row = vload(x, node * width, _F32, width)
         move = vsplat(_F32(0.0), width)
         for number in range(negative + 1):
@@ -144,7 +147,10 @@ def _loops(width: int) -> tuple[Callable[..., None], Callable[..., None]]:
                 if target == other:
                     continue
             there = vload(y, target * width, _F32, width)
-            score = min(max(vsum(vmul(row, there)), _F32(-_BOUND)), _F32(_BOUND))
+            score = vsum(vmul(row, there))
+            if bounded and abs(score) >= _F32(_BOUND):
+                continue
+            score = min(max(score, _F32(-_BOUND)), _F32(_BOUND))
             cell = min(np.int64((score + _F32(_BOUND)) * _F32(_CELLS / (2 * _BOUND))), _CELLS - 1)
             slope = vsplat((label - _SIGMOID[cell]) * rate, width)
             move = vfma(slope, there, move)
@@ -169,7 +175,7 @@ def _loops(width: int) -> tuple[Callable[..., None], Callable[..., None]]:
                     if node < 0:
                         break
                     if near != place:
-                        state = contrast(x, y, node, other, negative, threshold, alias, state, now)
+                        state = contrast(x, y, node, other, negative, threshold, alias, state, now, True)
 
     @_jit
     def edge_loop(x, y, source, target, samples, negative, threshold, alias, state, rate, last):  # type: ignore[no-untyped-def]
@@ -178,7 +184,7 @@ def _loops(width: int) -> tuple[Callable[..., None], Callable[..., None]]:
             state = _next(state)
             edge = _below(_bits(state), len(source))
             node, other = np.int64(source[edge]), np.int64(target[edge])
-            state = contrast(x, y, node, other, negative, threshold, alias, state, now)
+            state = contrast(x, y, node, other, negative, threshold, alias, state, now, False)
 
     return walk_loop, edge_loop
 
@@ -189,7 +195,8 @@ def contrast_walks(
 ) -> None:  # fmt: skip
     """Skip-gram with negative sampling, in place, over ``walks`` (int32, -1 after a dead end) in their order.
 
-    As word2vec does it: the window of every place is drawn from 1 … ``window``, the rate falls linearly.
+    As gensim does it: the window of every place is drawn from 1 … ``window``, the rate falls linearly, a score beyond
+    ±6 moves nothing.
     """
     walk_loop, _ = _loops(vectors.width)
     rates = np.linspace(lr, last_lr, epochs + 1)

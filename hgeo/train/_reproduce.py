@@ -142,6 +142,8 @@ def shallow_run(
     return {method: [row]}
 
 
+# Settings that are defaults are not in the hash of a cell: raise the number of a method whose defaults change.
+_SHALLOW_VERSIONS = {"deepwalk": 2, "node2vec": 2}
 # The cells of one data set and split follow each other.
 _load_last = functools.lru_cache(maxsize=1)(_load)
 
@@ -182,7 +184,11 @@ def shallow_cells(dataset: str, dim: int, method: str, options: dict[str, Any], 
     """A cell a seed, so that more seeds can join those that are there."""
     price = {"photo": 2.0, "pubmed": 4.0}.get(dataset, 1.0) * (4 if method in ("deepwalk", "node2vec") else 1)
     arguments = {"dataset": dataset, "dim": dim, "method": method, "options": options}
-    return [Cell("hgeo.train._reproduce:shallow_run", {**arguments, "seed": seed}, cost=price) for seed in seeds]
+    version = _SHALLOW_VERSIONS.get(method, 1)
+    return [
+        Cell("hgeo.train._reproduce:shallow_run", {**arguments, "seed": seed}, cost=price, version=version)
+        for seed in seeds
+    ]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -294,7 +300,8 @@ def embedding_cell(
 ) -> Cell:
     config = None if method in SHALLOW_METHODS else _table_config(dataset, 2, method, frozen).to_dict()
     arguments = {"dataset": dataset, "method": method, "config": config, "options": options, "seed": seed}
-    return Cell("hgeo.train._reproduce:embedding", arguments, cost=3.0, version=2 if config is None else 1)
+    version = 1 + _SHALLOW_VERSIONS.get(method, 1) if config is None else 1
+    return Cell("hgeo.train._reproduce:embedding", arguments, cost=3.0, version=version)
 
 
 def training_time(

@@ -78,6 +78,19 @@ def test_a_walk_relates_each_node_to_those_in_its_window():
     assert (y.tensor() - expected[1]).abs().max() < bound
 
 
+def test_a_score_beyond_six_moves_nothing_in_a_walk_and_as_much_as_six_on_an_edge():
+    vectors, contexts = torch.tensor([[3.0, 0.0], [0.0, 3.0]]), torch.tensor([[0.0, 2.5], [-2.5, 0.0]])
+    options = {"lr": 0.1, "last_lr": 0.1, "seed": 1}
+    x, y = Rows(vectors), Rows(contexts)
+    contrast_walks(x, y, np.array([[0, 1]], np.int32), only(0, 2), window=1, negative=0, epochs=1, **options)
+    assert torch.equal(x.tensor(), vectors)  # scores of 7.5 and -7.5
+    assert torch.equal(y.tensor(), contexts)
+    contrast_edges(x, y, np.array([[0], [1]], np.int32), only(0, 2), samples=1, negative=0, **options)
+    step = 0.1 * (1 - torch.sigmoid(torch.tensor(-6.0)))
+    assert torch.allclose(x.tensor()[0], vectors[0] + step * contexts[1], rtol=0, atol=0.1 * TABLE * 3)
+    assert torch.allclose(y.tensor()[1], contexts[1] + step * vectors[0], rtol=0, atol=0.1 * TABLE * 3)
+
+
 def test_nothing_is_learned_behind_a_dead_end():
     vectors, contexts = tables(6, 4)
     results = []
