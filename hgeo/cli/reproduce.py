@@ -163,15 +163,16 @@ def _how(args: argparse.Namespace) -> str:
         "cell began with the winners of all methods there, and searched for accuracy and for NMI in turns.",
         "- Shallow embeddings see no features and no labels; their nodes are classified by the 5 nearest training "
         "nodes, PoincaréEmb's in the tangent space at 0, as in the paper. They were not searched cell by cell: each "
-        "method has one setting for all data sets and dimensions, the paper's where it names one (window, walks, 5 "
-        "noise nodes). What it leaves open was set by validation nodes, with other seeds than these: LINE draws 16 "
-        "million edges, or 100 times all edges where that is more; PoincaréEmb relates the ends of random walks of up "
+        "method has one setting for all data sets and dimensions, the paper's where it names one (walks and their "
+        "window; 5 noise nodes, of its 5 and 10). What it leaves open was set by validation nodes, "
+        "with other seeds than these: LINE draws 16 million edges, or 100 times all edges where that is more; "
+        "PoincaréEmb relates the ends of random walks of up "
         "to 10 steps (on bare edges it placed .53 of Pubmed's validation nodes in two dimensions, with walks .68).",
         "- Skip-gram leaves a score beyond ±6 alone, as gensim does. With the slope of ±6 there, as in word2vec's own "
-        "program, Node2vec placed .28 of Citeseer's validation nodes in two dimensions, so .35. K-means also sees how "
-        "long a vector is, which says how often walks pass; of unit length DeepWalk's vectors gave an NMI of .38 "
-        "instead of .30 on Cora's validation nodes in four dimensions, .63 instead of .59 on Photo's. The table has "
-        "them as they are.",
+        "program, Node2vec placed .28 of Citeseer's validation nodes in two dimensions, so .35 (three seeds). K-means "
+        "also sees how long a vector is: of unit length DeepWalk's vectors gave an NMI of .38 instead of .30 on Cora's "
+        "validation nodes in four dimensions, .63 instead of .59 on Photo's (one seed). The table has them as they "
+        "are.",
         "- NMI: K-means on the hidden layer (log0 of it) of the test nodes, as many clusters as classes.",
     ]
     if args.quick_walks is not None:
