@@ -32,7 +32,7 @@ from typing import Any
 import numba
 from numba import types
 
-from hgeo.graph._fused._layout import NODES, PHASE, PHASE_DONE, PHASE_NEXT, SLOTS, edge_lanes
+from hgeo.graph._fused._layout import MAPS, NODES, PHASE, PHASE_DONE, PHASE_NEXT, SLOTS, edge_lanes
 from hgeo.graph._fused._simd import (
     TAN_SLOPE,
     call,
@@ -137,7 +137,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     fold = min(width, lanes)
     nodes = NODES
     slots = len(SLOTS)
-    maps_bytes = 4 * NODES * 8
+    maps_bytes = MAPS * NODES * 8
     jit: Any = numba.njit(error_model="numpy", fastmath={"contract"})
 
     @jit
@@ -871,12 +871,10 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         u, out, elu = load(args, _U, _INT), load(args, _OUT, _INT), load(args, _KEEP, _INT) != 0
         grad_out, grad_u = load(args, _GRAD_OUT, _INT), load(args, _GRAD_U, _INT)
         full = dim // width * width
+        by_k = 0.0
         for first in range(begin, end, nodes):
             last = min(first + nodes, end)
             vstore(scratch, 0, vsplat(0.0, nodes))
-            for j in range(first, last):
-                store(scratch, j - first, _DOUBLE(square_norm(u, j * dim, dim)))
-            group_maps(k, scale, scratch)
             for j in range(first, last):
                 source = j * dim
                 if elu:  # grad_u holds ∂L/∂(exp0 u) for now
@@ -889,10 +887,15 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                         store(grad_u, source + t, real(load(grad_out, source + t, real) * slope1))
                 else:
                     copy_padded(grad_out, source, dim, grad_u, source, dim, 1.0)
+                store(scratch, j - first, _DOUBLE(square_norm(u, source, dim)))
+                store(scratch, 4 * nodes + j - first, _DOUBLE(dot(grad_u, source, u, source, dim)))
+            group_maps(k, scale, scratch)
+            for j in range(first, last):
+                source = j * dim
                 square, tau = load(scratch, j - first, _DOUBLE), load(scratch, nodes + j - first, _DOUBLE)
-                slope, gu = load(scratch, 3 * nodes + j - first, _DOUBLE), _DOUBLE(dot(grad_u, source, u, source, dim))
+                slope, gu = load(scratch, 3 * nodes + j - first, _DOUBLE), load(scratch, 4 * nodes + j - first, _DOUBLE)
                 m = radial_slope(k, scale, square, tau, slope, gu, 0.0)
-                store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square * m)
+                by_k += scale * scale * square * m
                 c_u = real(2.0 * k * scale * scale * m)
                 tau8, u8 = vsplat(real(tau), width), vsplat(c_u, width)
                 for t in range(0, full, width):
@@ -901,6 +904,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 for t in range(full, dim):
                     g = real(tau) * load(grad_u, source + t, real) + c_u * load(u, source + t, real)
                     store(grad_u, source + t, real(g))
+        store(partial, 1, load(partial, 1, _DOUBLE) + by_k)
 
     def drive(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Phases [begin, end) of a program, by as many threads as call this; see _layout.phase.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 __all__ = [
+    "MAPS",
     "NODES",
     "PHASE",
     "PHASE_DONE",
@@ -59,8 +60,11 @@ SLOTS = (
 # Kernels read ids this far behind the last edge: they work on whole vectors of edges, and ask for records ahead.
 ROW_PADDING = 64
 
-# Node functions work on this many nodes at once, in float64.
-NODES = 8
+# Node functions work on this many nodes at once, in float64: several vectors, so that while one waits for a result the
+# next has work.
+NODES = 32
+# numbers that they keep a node: |u|², τ, 1/a, T', and in a derivative g·u
+MAPS = 5
 
 
 def edge_lanes(bits: int) -> int:
@@ -72,7 +76,7 @@ def scratch_bytes(bits: int, padded: int, arrays: int, edges: int) -> int:
     """Memory a thread needs: node functions, two rows, a vector an edge for twice as many as lanes, arrays of edges."""
     lanes = edge_lanes(bits)
     numbers = 2 * padded + 64 + 2 * lanes * lanes + arrays * (edges + 2 * lanes)
-    return 4 * NODES * 8 + numbers * (bits // 8)
+    return MAPS * NODES * 8 + numbers * (bits // 8)
 
 
 def tile_width(bits: int, dim: int) -> int:
