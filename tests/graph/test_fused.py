@@ -439,7 +439,7 @@ def test_a_default_device_is_for_others() -> None:
 
 
 def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on(monkeypatch) -> None:
-    program, caller = _cpu._Program(), threading.current_thread()
+    program, caller = _cpu._Program([]), threading.current_thread()
 
     def address(size: int) -> int:
         if threading.current_thread() is not caller:
@@ -452,7 +452,7 @@ def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on
     monkeypatch.setattr(_cpu, "_memory", types.SimpleNamespace(address=address, tidy=lambda: None))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     with pytest.raises(MemoryError, match="no scratch"):
-        program.run(_cpu._SERIAL_WORK)
+        program.run((), _cpu._SERIAL_WORK)
     _, threads = _cpu._queues[os.getpid()]
     assert all(thread.is_alive() for thread in threads)
 
@@ -460,7 +460,7 @@ def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on
 @pytest.mark.parametrize("large", [False, True])
 def test_only_a_small_buffer_is_kept(large: bool, monkeypatch) -> None:
     monkeypatch.setattr(_cpu, "_memory", _cpu._Memory())
-    program = _cpu._Program()
+    program = _cpu._Program([])
     program.scratch = _cpu._KEPT_SCRATCH if large else 1000
-    program.run(0)
+    program.run((), 0)
     assert (_cpu._memory.kept is None) == large

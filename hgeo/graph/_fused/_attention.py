@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from hgeo.graph._fused import _compiler
+from hgeo.graph._fused._arguments import Inputs, Kept
 from hgeo.graph._fused._layout import ROW_PADDING
 from hgeo.graph._fused._ops import fused_attention
 from hgeo.graph._fused._sort import transposed
@@ -166,22 +167,24 @@ def distance_attention(
         factor = _edge_numbers("edge_factor", edge_factor, num_edges, heads, u.dtype)
     if value_scale is not None:
         value_scale = value_scale.detach().to(u.dtype)
-    scalars = [_head_numbers("k", k, heads), _head_numbers("beta", beta, heads)]
-    scalars.append(
-        torch.ones_like(scalars[1]) if score_scale is None else _head_numbers("score_scale", score_scale, heads)
-    )
+    k, beta = _head_numbers("k", k, heads), _head_numbers("beta", beta, heads)
+    scale = None if score_scale is None else _head_numbers("score_scale", score_scale, heads)
     if out_k is not None:
         if out_k.numel() != 1:
             raise ValueError(f"out_k must be one number, got shape {tuple(out_k.shape)}")
         out_k = out_k.reshape(1)
     elif out_elu:
         raise ValueError("out_elu acts on points, so it needs out_k")
-    differentiable = [t for t in (u, *scalars, bias, out_k) if t is not None]
-    keep = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
+    learned = (u, k, beta, scale, bias, out_k)
+    keep = return_weights or (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in learned))
     symmetric = graph.is_symmetric
-    out, _, _, _, e, zinv = fused_attention(
-        u, *scalars, bias, factor, value_scale, *_plan(graph, symmetric), out_k,
-        num_edges, self_score == "mean", symmetric, keep or return_weights, out_elu,
+    inputs = Inputs(
+        u, k, beta, scale, bias, factor, value_scale, *_plan(graph, symmetric), out_k,
+        num_edges, self_score == "mean", symmetric, keep, out_elu,
     )  # fmt: skip
-    weights = (e.detach() * zinv.detach()[:, graph.row]).t().to(dtype) if return_weights else None
+    out, kept = fused_attention(inputs)
+    weights = None
+    if return_weights:
+        parts = Kept.of(inputs, inputs.shape).views(kept.detach(), inputs)
+        weights = (parts["e"] * parts["zinv"][:, graph.row]).t().to(dtype)
     return out.to(dtype), weights

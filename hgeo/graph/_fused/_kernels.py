@@ -1,7 +1,7 @@
 """The CPU kernels, as Numba compiles them: one set for each (dtype, tile width).
 
 Every kernel has the signature ``(args, begin, end, scratch, partial)`` of 64-bit integers: ``args`` is the address of
-the array whose places :data:`SLOTS` names, ``[begin, end)`` the nodes or row blocks to do, ``scratch`` the address of
+a row that leads to the :class:`Slots`, ``[begin, end)`` the nodes or row blocks to do, ``scratch`` the address of
 memory that belongs to the calling thread, ``partial`` that of three float64 numbers for gradients of scalars.
 
 Layout. One head is one problem: its *table* has, a source, a point and a record of four numbers,
@@ -32,7 +32,7 @@ from typing import Any
 import numba
 from numba import types
 
-from hgeo.graph._fused._layout import MAPS, NODES, PHASE, PHASE_DONE, PHASE_NEXT, SLOTS, edge_lanes
+from hgeo.graph._fused._layout import MAPS, NODES, PHASE, PHASE_DONE, PHASE_NEXT, ROW, Slots, edge_lanes
 from hgeo.graph._fused._simd import (
     TAN_SLOPE,
     call,
@@ -67,44 +67,7 @@ __all__ = ["make_kernels"]
 _INT = types.int64
 _ID = types.int32
 _DOUBLE = types.float64
-(
-    _REALS,
-    _HEAD,
-    _HEADS,
-    _NUM_SRC,
-    _NUM_DST,
-    _DIM,
-    _PADDED,
-    _BLOCK,
-    _ROWPTR,
-    _COL,
-    _COLPTR,
-    _CSC_ROW,
-    _CSC_POS,
-    _U,
-    _VALUE_SCALE,
-    _BIAS,
-    _BIAS_EDGE,
-    _BIAS_HEAD,
-    _FACTOR,
-    _FACTOR_EDGE,
-    _FACTOR_HEAD,
-    _TABLE,
-    _Q,
-    _E,
-    _ZINV,
-    _OUT,
-    _GRAD_OUT,
-    _PAIRS,
-    _EDGE_TERMS,
-    _ROW_TERMS,
-    _GRAD_U,
-    _GRAD_BIAS,
-    _SELF_MEAN,
-    _NEEDS_MAX,
-    _KEEP,
-    _NEEDS_SCALARS,
-) = range(len(SLOTS))
+_AT = Slots(*range(len(Slots._fields)))  # the places of the slots
 
 # how many edges ahead a record is asked for, and how many of its cache lines; the hardware fetches on from there
 _AHEAD = 24
@@ -136,9 +99,18 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     double_width = 2 * width
     fold = min(width, lanes)
     nodes = NODES
-    slots = len(SLOTS)
     maps_bytes = MAPS * NODES * 8
     jit: Any = numba.njit(error_model="numpy", fastmath={"contract"})
+
+    @jit
+    def row_of(args: int) -> tuple[int, int, int]:
+        """The address of the slots, the head and the address of its numbers, from that of a row."""
+        return args + load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT)
+
+    @jit
+    def row_length(args: int) -> int:
+        """Numbers in a row of all heads."""
+        return load(args, _AT.heads, _INT) * load(args, _AT.dim, _INT)
 
     @jit
     def node_maps(k: float, scale: float, square: float) -> tuple[float, float, float]:
@@ -278,12 +250,12 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     def pack(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Fill the table for sources [begin, end)."""
-        reals = load(args, _REALS, _INT)
+        args, head, reals = row_of(args)
         k, scale = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE)
-        head, heads, sources = load(args, _HEAD, _INT), load(args, _HEADS, _INT), load(args, _NUM_SRC, _INT)
-        dim, padded = load(args, _DIM, _INT), load(args, _PADDED, _INT)
-        u, table = load(args, _U, _INT), load(args, _TABLE, _INT)
-        value_scale = load(args, _VALUE_SCALE, _INT)
+        heads, sources = load(args, _AT.heads, _INT), load(args, _AT.num_src, _INT)
+        dim, padded = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT)
+        u, table = load(args, _AT.u, _INT), load(args, _AT.table, _INT)
+        value_scale = load(args, _AT.value_scale, _INT)
         records = table + heads * sources * padded * size
         for first in range(begin, end, nodes):
             last = min(first + nodes, end)
@@ -306,24 +278,24 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     def forward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Scores, softmax and weighted sum for row blocks [begin, end)."""
-        reals = load(args, _REALS, _INT)
+        args, head, reals = row_of(args)
         k, beta = load(reals, 0, _DOUBLE), load(reals, 1, _DOUBLE)
         root, twice_inverse_root = real(load(reals, 3, _DOUBLE)), real(2.0 / load(reals, 3, _DOUBLE))
-        head, heads = load(args, _HEAD, _INT), load(args, _HEADS, _INT)
-        rows = load(args, _NUM_DST, _INT)
-        dim, padded, block = load(args, _DIM, _INT), load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
-        rowptr, col = load(args, _ROWPTR, _INT), load(args, _COL, _INT)
-        bias, factor = load(args, _BIAS, _INT), load(args, _FACTOR, _INT)
-        bias_edge, bias_head = load(args, _BIAS_EDGE, _INT), load(args, _BIAS_HEAD, _INT) * head
-        factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        sources = load(args, _NUM_SRC, _INT)
-        table = load(args, _TABLE, _INT) + head * sources * padded * size
-        records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * sources * size
+        heads = load(args, _AT.heads, _INT)
+        rows = load(args, _AT.num_dst, _INT)
+        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
+        rowptr, col = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT)
+        bias, factor = load(args, _AT.bias, _INT), load(args, _AT.factor, _INT)
+        bias_edge, bias_head = load(args, _AT.bias_edge, _INT), load(args, _AT.bias_head, _INT) * head
+        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
+        sources = load(args, _AT.num_src, _INT)
+        table = load(args, _AT.table, _INT) + head * sources * padded * size
+        records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
         edges = load(rowptr, rows, _INT)
-        out, zinv = load(args, _OUT, _INT), load(args, _ZINV, _INT) + head * rows * size
-        q_all, e_all = load(args, _Q, _INT) + head * edges * size, load(args, _E, _INT) + head * edges * size
-        self_mean, needs_max = load(args, _SELF_MEAN, _INT) != 0, load(args, _NEEDS_MAX, _INT) != 0
-        keep = load(args, _KEEP, _INT) != 0
+        out, zinv = load(args, _AT.out, _INT), load(args, _AT.zinv, _INT) + head * rows * size
+        q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
+        self_mean, needs_max = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_max, _INT) != 0
+        keep = load(args, _AT.keep, _INT) != 0
         spherical = k > 0.0
         far = real(0.75 / k) if spherical else real(math.inf)
         minus_beta = vsplat(real(-beta), lanes)
@@ -435,17 +407,18 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     def pack_backward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Fill the pair table for destinations [begin, end)."""
-        head, heads = load(args, _HEAD, _INT), load(args, _HEADS, _INT)
-        sources, rows = load(args, _NUM_SRC, _INT), load(args, _NUM_DST, _INT)
-        dim, padded = load(args, _DIM, _INT), load(args, _PADDED, _INT)
-        table, pairs = load(args, _TABLE, _INT), load(args, _PAIRS, _INT)
-        out, grad_out, zinv = load(args, _OUT, _INT), load(args, _GRAD_OUT, _INT), load(args, _ZINV, _INT)
-        rowptr, col = load(args, _ROWPTR, _INT), load(args, _COL, _INT)
+        args, head, _ = row_of(args)
+        heads = load(args, _AT.heads, _INT)
+        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
+        dim, padded = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT)
+        table, pairs = load(args, _AT.table, _INT), load(args, _AT.pairs, _INT)
+        out, grad_out, zinv = load(args, _AT.out, _INT), load(args, _AT.grad_out, _INT), load(args, _AT.zinv, _INT)
+        rowptr, col = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT)
         edges = load(rowptr, rows, _INT)
-        e_all = load(args, _E, _INT) + head * edges * (bits // 8)
-        factor = load(args, _FACTOR, _INT)
-        factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        self_mean = load(args, _SELF_MEAN, _INT) != 0
+        e_all = load(args, _AT.e, _INT) + head * edges * (bits // 8)
+        factor = load(args, _AT.factor, _INT)
+        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
+        self_mean = load(args, _AT.self_mean, _INT) != 0
         table_records = table + heads * sources * padded * size
         pair_records = pairs + heads * rows * 2 * padded * size
         for i in range(begin, end):
@@ -554,24 +527,24 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     def backward_symmetric(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """∂L/∂u for row blocks [begin, end) of a symmetric graph: an edge and its mirror at once, rows only."""
-        reals = load(args, _REALS, _INT)
-        head, heads, rows = load(args, _HEAD, _INT), load(args, _HEADS, _INT), load(args, _NUM_DST, _INT)
-        dim, padded, block = load(args, _DIM, _INT), load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
-        rowptr, col, mirror = load(args, _ROWPTR, _INT), load(args, _COL, _INT), load(args, _CSC_POS, _INT)
-        factor = load(args, _FACTOR, _INT)
-        factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        pairs = load(args, _PAIRS, _INT) + head * rows * 2 * padded * size
+        args, head, reals = row_of(args)
+        heads, rows = load(args, _AT.heads, _INT), load(args, _AT.num_dst, _INT)
+        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
+        rowptr, col, mirror = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT), load(args, _AT.csc_pos, _INT)
+        factor = load(args, _AT.factor, _INT)
+        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
+        pairs = load(args, _AT.pairs, _INT) + head * rows * 2 * padded * size
         gradients = pairs + padded * size
         fetching = rows * 2 * padded * size > _NEAR
-        records = load(args, _PAIRS, _INT) + (heads * 2 * padded + 4 * head) * rows * size
-        node_records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * rows * size
+        records = load(args, _AT.pairs, _INT) + (heads * 2 * padded + 4 * head) * rows * size
+        node_records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * rows * size
         edges = load(rowptr, rows, _INT)
-        q_all, e_all = load(args, _Q, _INT) + head * edges * size, load(args, _E, _INT) + head * edges * size
-        u, value_scale = load(args, _U, _INT), load(args, _VALUE_SCALE, _INT)
-        grad_u, grad_bias = load(args, _GRAD_U, _INT), load(args, _GRAD_BIAS, _INT)
-        self_mean, needs_scalars = load(args, _SELF_MEAN, _INT) != 0, load(args, _NEEDS_SCALARS, _INT) != 0
+        q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
+        u, value_scale = load(args, _AT.u, _INT), load(args, _AT.value_scale, _INT)
+        grad_u, grad_bias = load(args, _AT.grad_u, _INT), load(args, _AT.grad_bias, _INT)
+        self_mean, needs_scalars = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_scalars, _INT) != 0
         # without a maximum, a bias or a factor, an edge and its mirror have the same unnormalised weight
-        mirrored = load(args, _NEEDS_MAX, _INT) == 0 and factor == 0
+        mirrored = load(args, _AT.needs_max, _INT) == 0 and factor == 0
         lines = min((2 * padded + line - 1) // line, 2 * _MAX_LINES) * line
         sums = scratch + maps_bytes
         to_own, to_mirror = sums + 2 * padded * size, sums + (2 * padded + lanes * fold) * size
@@ -689,22 +662,22 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
         Edge terms, 4 numbers an edge: ∂L/∂|p_i - p_j|², weight · Z, q ∂L/∂q, 0. Row terms, padded + 1 a destination.
         """
-        reals = load(args, _REALS, _INT)
-        head, heads = load(args, _HEAD, _INT), load(args, _HEADS, _INT)
-        sources, rows = load(args, _NUM_SRC, _INT), load(args, _NUM_DST, _INT)
-        padded, block = load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
-        rowptr, col = load(args, _ROWPTR, _INT), load(args, _COL, _INT)
-        factor = load(args, _FACTOR, _INT)
-        factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        table = load(args, _TABLE, _INT) + head * sources * padded * size
-        table_records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * sources * size
-        pairs = load(args, _PAIRS, _INT) + head * rows * 2 * padded * size
-        pair_records = load(args, _PAIRS, _INT) + (heads * 2 * padded + 4 * head) * rows * size
+        args, head, reals = row_of(args)
+        heads = load(args, _AT.heads, _INT)
+        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
+        padded, block = load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
+        rowptr, col = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT)
+        factor = load(args, _AT.factor, _INT)
+        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
+        table = load(args, _AT.table, _INT) + head * sources * padded * size
+        table_records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
+        pairs = load(args, _AT.pairs, _INT) + head * rows * 2 * padded * size
+        pair_records = load(args, _AT.pairs, _INT) + (heads * 2 * padded + 4 * head) * rows * size
         edges = load(rowptr, rows, _INT)
-        q_all, e_all = load(args, _Q, _INT) + head * edges * size, load(args, _E, _INT) + head * edges * size
-        terms, row_terms = load(args, _EDGE_TERMS, _INT), load(args, _ROW_TERMS, _INT)
-        grad_bias = load(args, _GRAD_BIAS, _INT)
-        self_mean, needs_scalars = load(args, _SELF_MEAN, _INT) != 0, load(args, _NEEDS_SCALARS, _INT) != 0
+        q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
+        terms, row_terms = load(args, _AT.edge_terms, _INT), load(args, _AT.row_terms, _INT)
+        grad_bias = load(args, _AT.grad_bias, _INT)
+        self_mean, needs_scalars = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_scalars, _INT) != 0
         lines = min((padded + line - 1) // line, _MAX_LINES) * line
         gradients = pairs + padded * size
         fetching = sources * padded * size > _NEAR
@@ -785,17 +758,21 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     def backward_columns(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Directed graphs, second pass, column blocks [begin, end): what edges give to sources, and ∂L/∂u."""
-        reals = load(args, _REALS, _INT)
-        head, heads = load(args, _HEAD, _INT), load(args, _HEADS, _INT)
-        sources, rows = load(args, _NUM_SRC, _INT), load(args, _NUM_DST, _INT)
-        dim, padded, block = load(args, _DIM, _INT), load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
-        colptr, row, pos = load(args, _COLPTR, _INT), load(args, _CSC_ROW, _INT), load(args, _CSC_POS, _INT)
+        args, head, reals = row_of(args)
+        heads = load(args, _AT.heads, _INT)
+        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
+        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
+        colptr, row, pos = load(args, _AT.colptr, _INT), load(args, _AT.csc_row, _INT), load(args, _AT.csc_pos, _INT)
         pair_stride = 2 * padded
-        table = load(args, _TABLE, _INT) + head * sources * padded * size
-        records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * sources * size
-        pairs = load(args, _PAIRS, _INT) + head * rows * pair_stride * size
-        terms, row_terms = load(args, _EDGE_TERMS, _INT), load(args, _ROW_TERMS, _INT)
-        u, value_scale, grad_u = load(args, _U, _INT), load(args, _VALUE_SCALE, _INT), load(args, _GRAD_U, _INT)
+        table = load(args, _AT.table, _INT) + head * sources * padded * size
+        records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
+        pairs = load(args, _AT.pairs, _INT) + head * rows * pair_stride * size
+        terms, row_terms = load(args, _AT.edge_terms, _INT), load(args, _AT.row_terms, _INT)
+        u, value_scale, grad_u = (
+            load(args, _AT.u, _INT),
+            load(args, _AT.value_scale, _INT),
+            load(args, _AT.grad_u, _INT),
+        )
         lines = min((2 * padded + line - 1) // line, 2 * _MAX_LINES) * line
         for b in range(begin, end):
             for j in range(first_row(colptr, sources, b * block), first_row(colptr, sources, (b + 1) * block)):
@@ -836,10 +813,10 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     # -----------------------------------------------------------------------------------------------------------------
 
     def points(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
-        """out = exp0 of the rows [begin, end) of u, kept inside the rim, and, if ``keep`` says so, ELU of that."""
-        reals = load(args, _REALS, _INT)
-        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), load(args, _DIM, _INT)
-        u, out, elu = load(args, _U, _INT), load(args, _OUT, _INT), load(args, _KEEP, _INT) != 0
+        """Sums [begin, end), all heads of a row as one vector u, become exp0(u), kept inside the rim, or ELU of it."""
+        args, _, reals = row_of(args)
+        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), row_length(args)
+        u, out, elu = load(args, _AT.out, _INT), load(args, _AT.points, _INT), load(args, _AT.elu, _INT) != 0
         full = dim // width * width
         spare = scratch + maps_bytes
         for first in range(begin, end, nodes):
@@ -865,11 +842,11 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                         store(out, source + full + t, load(spare, t, real))
 
     def points_backward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
-        """The derivative of ``points`` by u and k, from grad_out and out."""
-        reals = load(args, _REALS, _INT)
-        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), load(args, _DIM, _INT)
-        u, out, elu = load(args, _U, _INT), load(args, _OUT, _INT), load(args, _KEEP, _INT) != 0
-        grad_out, grad_u = load(args, _GRAD_OUT, _INT), load(args, _GRAD_U, _INT)
+        """The derivative of ``points`` by u and k, from that by the points and from these."""
+        args, _, reals = row_of(args)
+        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), row_length(args)
+        u, out, elu = load(args, _AT.out, _INT), load(args, _AT.points, _INT), load(args, _AT.elu, _INT) != 0
+        grad_out, grad_u = load(args, _AT.grad_points, _INT), load(args, _AT.grad_out, _INT)
         full = dim // width * width
         by_k = 0.0
         for first in range(begin, end, nodes):
@@ -914,14 +891,14 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         """
         for number in range(begin, end):
             here = args + number * (8 * PHASE)
-            kernel, rows, jobs = load(here, 0, _INT), load(here, 1, _INT), load(here, 2, _INT)
+            kernel, rows, jobs = load(here, 0, _INT), here + load(here, 1, _INT), load(here, 2, _INT)
             jobs_a_row, chunk, count = load(here, 3, _INT), load(here, 4, _INT), load(here, 5, _INT)
             sums = load(here, 6, _INT)
             job = fetch_add(here + 8 * PHASE_NEXT, 1)
             while job < jobs:
                 row, part = job // jobs_a_row, job % jobs_a_row
                 start, stop = part * chunk, min(part * chunk + chunk, count)
-                call(kernel, (rows + row * (8 * slots), start, stop, scratch, sums + 24 * job))
+                call(kernel, (rows + row * (8 * ROW), start, stop, scratch, sums + 24 * job))
                 fetch_add(here + 8 * PHASE_DONE, 1)
                 job = fetch_add(here + 8 * PHASE_NEXT, 1)
             looked = 0
