@@ -193,8 +193,7 @@ def _read_dgl(obj: Any) -> Graph:
         src, dst = src[order], dst[order]
     else:  # memory that the caller may write to: it is his who made the graph of it
         src, dst = (ids.clone() if ids.dtype == torch.int64 else ids.long() for ids in (src, dst))
-    # DGL has checked the ids
-    return Graph.from_trusted(src, dst, obj.num_src_nodes(), obj.num_dst_nodes())
+    return Graph.unsorted(src, dst, obj.num_src_nodes(), obj.num_dst_nodes())
 
 
 def _check_destinations_come_first(block: Any) -> None:

@@ -414,6 +414,38 @@ def test_counting_sorts_edges_as_comparing_does(monkeypatch: pytest.MonkeyPatch,
     assert all(map(torch.equal, counted_csc, compared.csc))
 
 
+@pytest.mark.parametrize("loops", [0, 1, 2], ids=["no loop", "some loops", "all loops"])
+@pytest.mark.parametrize("num_dst", [300, 700])
+def test_edges_sorted_with_their_loops_at_once_are_those_sorted_before(num_dst: int, loops: int) -> None:
+    random = torch.Generator().manual_seed(0)
+    src = torch.randint(700, (5000,), generator=random)
+    dst = torch.randint(num_dst, (5000,), generator=random)
+    src[src == dst] = 699 if num_dst == 300 else 0
+    if loops:
+        present = torch.arange(num_dst)[:: 3 - loops]
+        src, dst = torch.cat([src, present]), torch.cat([dst, present])
+    at_once = Graph.unsorted(src, dst, 700, num_dst).with_self_loops()
+    assert at_once._sorted is not None
+    before = Graph(src, dst, num_src=700, num_dst=num_dst).with_self_loops()
+    assert before._sorted is None
+    assert at_once.num_edges == before.num_edges
+    for name in ("rowptr", "row", "col", "perm"):
+        assert torch.equal(getattr(at_once, name), getattr(before, name)), name
+    assert all(map(torch.equal, at_once.csc, before.csc))
+    symmetric = before.is_symmetric
+    assert at_once.is_symmetric == symmetric
+    plans = [_attention._plan(graph, symmetric) for graph in (at_once, before)]
+    assert [plan.info.tolist() for plan in plans] == [[1, int(before.in_degrees.max())]] * 2
+    # the transpose may list the edges of a source in another order
+    places = [torch.sort(plan.csc_pos[: before.num_edges].long())[0] for plan in plans]
+    assert torch.equal(*places)
+    for plan in plans:
+        assert torch.equal(before.col[plan.csc_pos[: before.num_edges].long()], torch.sort(before.col)[0])
+        assert torch.equal(before.row[plan.csc_pos[: before.num_edges].long()], plan.csc_row[: before.num_edges].long())
+        assert not plan.col[before.num_edges :].any()
+        assert plan.col.shape == plan.csc_row.shape == plan.csc_pos.shape
+
+
 def test_the_cache_lives_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.delenv("HGEO_CACHE", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hgeo.graph._fused._layout import padded_dim
 
-__all__ = ["Inputs", "Kept", "Shape"]
+__all__ = ["Inputs", "Kept", "Plan", "Shape"]
 
 
 class Shape(NamedTuple):
@@ -31,6 +31,17 @@ def _padded(u: Tensor, dim: int) -> int:
     return _known_padded(bits, dim) if type(dim) is int else padded_dim(bits, dim)
 
 
+class Plan(NamedTuple):
+    """A graph as the kernels read it. 32-bit ids, padded so that reading a little ahead is harmless."""
+
+    rowptr: Tensor
+    col: Tensor
+    colptr: Tensor
+    csc_row: Tensor
+    csc_pos: Tensor
+    info: Tensor  # int64: whether every row has a self-loop, largest in-degree
+
+
 class Inputs(NamedTuple):
     """The arguments of ``hgeo::fused_attention``, in the order of its schema, which is made of this.
 
@@ -44,12 +55,12 @@ class Inputs(NamedTuple):
     bias: Tensor | None  # (E, 1) or (E, heads), as the next
     factor: Tensor | None
     value_scale: Tensor | None  # (num_src,)
-    rowptr: Tensor  # int64, as colptr; the ids are int32, ROW_PADDING longer than the edges
+    rowptr: Tensor  # from here to info: a Plan
     col: Tensor
     colptr: Tensor
     csc_row: Tensor
     csc_pos: Tensor
-    info: Tensor  # int64: whether every row has a self-loop, largest in-degree
+    info: Tensor
     out_k: Tensor | None  # (1,)
     num_edges: int
     self_mean: bool

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from hgeo.graph._fused import _compiler
-from hgeo.graph._fused._arguments import Inputs, Kept
+from hgeo.graph._fused._arguments import Inputs, Kept, Plan
 from hgeo.graph._fused._layout import ROW_PADDING
 from hgeo.graph._fused._ops import fused_attention
 from hgeo.graph._fused._sort import transposed
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     from hgeo.graph._graph import Graph
 
 __all__ = ["available", "distance_attention"]
-
-
-class _Plan(NamedTuple):
-    """A graph as the kernels read it. 32-bit ids, padded so that reading a little ahead is harmless."""
-
-    rowptr: Tensor
-    col: Tensor
-    colptr: Tensor
-    csc_row: Tensor
-    csc_pos: Tensor
-    info: Tensor  # int64: whether every row has a self-loop, largest in-degree
 
 
 def available(device: str | torch.device = "cpu") -> tuple[bool, str]:
@@ -60,7 +49,7 @@ def _ids(ids: Tensor) -> Tensor:
     return torch.cat([ids.to(torch.int32), ids.new_zeros(ROW_PADDING, dtype=torch.int32)])
 
 
-def _make_plan(graph: Graph, symmetric: bool) -> _Plan:
+def _make_plan(graph: Graph, symmetric: bool) -> Plan:
     rowptr, col = graph.rowptr, graph.col
     if graph.is_looped:
         all_loops = rowptr.new_ones(())
@@ -71,14 +60,14 @@ def _make_plan(graph: Graph, symmetric: bool) -> _Plan:
     degrees = torch.cat([rowptr[1:] - rowptr[:-1], rowptr.new_zeros(1)])
     info = torch.stack([all_loops, degrees.max()])
     if not symmetric and col.device.type == "cpu" and not values_unknown(col):  # at once in the kernels' own format
-        return _Plan(rowptr, _ids(col), *transposed(graph.row, col, graph.num_src, ROW_PADDING), info)
+        return Plan(rowptr, _ids(col), *transposed(graph.row, col, graph.num_src, ROW_PADDING), info)
     colptr, csc_row, csc_pos = graph.csc
     if symmetric:  # then the transpose is the graph itself, but for the order of edges
-        return _Plan(rowptr, _ids(col), rowptr[:0], col[:0].to(torch.int32), _ids(csc_pos), info)
-    return _Plan(rowptr, _ids(col), colptr, _ids(csc_row), _ids(csc_pos), info)
+        return Plan(rowptr, _ids(col), rowptr[:0], col[:0].to(torch.int32), _ids(csc_pos), info)
+    return Plan(rowptr, _ids(col), colptr, _ids(csc_row), _ids(csc_pos), info)
 
 
-def _plan(graph: Graph, symmetric: bool) -> _Plan:
+def _plan(graph: Graph, symmetric: bool) -> Plan:
     plan = graph.cache.get("fused")
     if plan is None:
         plan = _make_plan(graph, symmetric)

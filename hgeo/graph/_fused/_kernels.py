@@ -32,7 +32,7 @@ from typing import Any
 import numba
 from numba import types
 
-from hgeo.graph._fused._layout import MAPS, NODES, PHASE, PHASE_DONE, PHASE_NEXT, ROW, Slots, edge_lanes
+from hgeo.graph._fused._layout import MAPS, NODES, PHASE, PHASE_DONE, PHASE_NEXT, ROW, ROW_PADDING, Slots, edge_lanes
 from hgeo.graph._fused._simd import (
     TAN_SLOPE,
     call,
@@ -99,6 +99,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     double_width = 2 * width
     fold = min(width, lanes)
     nodes = NODES
+    padding = ROW_PADDING
     maps_bytes = MAPS * NODES * 8
     jit: Any = numba.njit(error_model="numpy", fastmath={"contract"})
 
@@ -488,42 +489,44 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
             store(partial, 1, load(partial, 1, _DOUBLE) - beta * _DOUBLE(vsum(by_k)))
 
     @jit
-    def radial_slope(
-        k: float, scale: float, square: float, tau: float, slope: float, gu: float, radial: float
-    ) -> float:  # fmt: skip
-        """m = T' g·v - T ∂L/∂ln(1/a), with g = ∂L/∂p and gu = g·u.
+    def radial_slope(k: float, scale: float, square: float, t: float, slope: float, gu: float, radial: float) -> float:
+        """m = T' g·v - T ∂L/∂ln(1/a), with g = ∂L/∂p, gu = g·u, t = T.
 
         p = T(z) v with v = s u, z = k|v|², and d ln(1/a)/dz = -T, so ∂L/∂v = T g + 2k m v and ∂L/∂k = |v|² m.
         A clipped point only turns: its m takes the radial part away.
         """
-        t = tau / scale
         if k * scale * scale * square < -limit_angle * limit_angle:
             return -t * gu / (2.0 * k * scale * square)
         return slope * gu * scale - t * radial
 
     @jit
     def finish_node(
-        u: int, source: int, dim: int, padded: int, sums: int, radial: float, value: float, reals: int, record: int,
-        grad_u: int, partial: int,
+        points: int, place: int, square: float, along: float, sums: int, radial: float, value: float, record: int,
+        scalars: tuple[float, float, float], grad_u: int, target: int, dim: int, padded: int, partial: int,
     ) -> None:  # fmt: skip
-        """∂L/∂u of one source, from ``sums`` = (½ ∂L/∂p, ∂L/∂value), and ``radial`` = ∂L/∂ln(1/a)."""
-        k, scale = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE)
-        square = _DOUBLE(square_norm(u, source, dim))
+        """∂L/∂u of one source, from ``sums`` = (g/2, ∂L/∂value) with g = ∂L/∂p, and ``radial`` = ∂L/∂ln(1/a).
+
+        ``square`` is |p|², ``along`` is p·g/2, and ``scalars`` are k, score scale and its inverse. u is not read: the
+        point, which was needed for the sums, is τ u.
+        """
+        k, scale, inverse_scale = scalars
         tau, slope = _DOUBLE(load(record, 2, real)), _DOUBLE(load(record, 3, real))
-        gu = 2.0 * _DOUBLE(dot(sums, 0, u, source, dim))
-        m = radial_slope(k, scale, square, tau, slope, gu, _DOUBLE(radial))
-        store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square * m)
-        store(partial, 2, load(partial, 2, _DOUBLE) + tau / scale * gu + 2.0 * k * m * scale * square)
-        c_point, c_u, c_value = real(2.0 * tau), real(2.0 * k * scale * scale * m), real(value)
-        p8, u8, v8 = vsplat(c_point, width), vsplat(c_u, width), vsplat(c_value, width)
+        inverse_tau = 1.0 / tau
+        square_u = _DOUBLE(square) * inverse_tau * inverse_tau
+        t, gu = tau * inverse_scale, 2.0 * _DOUBLE(along) * inverse_tau
+        m = radial_slope(k, scale, square_u, t, slope, gu, _DOUBLE(radial))
+        store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square_u * m)
+        store(partial, 2, load(partial, 2, _DOUBLE) + t * gu + 2.0 * k * m * scale * square_u)
+        c_point, c_value = real(2.0 * tau), real(value)
+        c_u = real(2.0 * k * scale * scale * m * inverse_tau)
+        g8, u8, v8 = vsplat(c_point, width), vsplat(c_u, width), vsplat(c_value, width)
         full = dim // width * width
         for x in range(0, full, width):
-            g8 = vmul(v8, vload(sums, padded + x, real, width))
-            g8 = vfma(p8, vload(sums, x, real, width), g8)
-            vstore(grad_u, source + x, vfma(u8, vload(u, source + x, real, width), g8))
+            total = vfma(g8, vload(sums, x, real, width), vmul(v8, vload(sums, padded + x, real, width)))
+            vstore(grad_u, target + x, vfma(u8, vload(points, place + x, real, width), total))
         for x in range(full, dim):
             g = c_value * load(sums, padded + x, real) + c_point * load(sums, x, real)
-            store(grad_u, source + x, real(g + c_u * load(u, source + x, real)))
+            store(grad_u, target + x, real(g + c_u * load(points, place + x, real)))
 
     def backward_symmetric(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """∂L/∂u for row blocks [begin, end) of a symmetric graph: an edge and its mirror at once, rows only."""
@@ -540,7 +543,8 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         node_records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * rows * size
         edges = load(rowptr, rows, _INT)
         q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
-        u, value_scale = load(args, _AT.u, _INT), load(args, _AT.value_scale, _INT)
+        scalars = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), 1.0 / load(reals, 2, _DOUBLE)
+        value_scale = load(args, _AT.value_scale, _INT)
         grad_u, grad_bias = load(args, _AT.grad_u, _INT), load(args, _AT.grad_bias, _INT)
         self_mean, needs_scalars = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_scalars, _INT) != 0
         # without a maximum, a bias or a factor, an edge and its mirror have the same unnormalised weight
@@ -635,6 +639,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
                 pi = i * 2 * padded
                 radial = real(zero)
+                square, along = vsplat(real(zero), width), vsplat(real(zero), width)
                 for t in range(0, padded, width):
                     radial = real(zero)
                     point = vload(pairs, pi + t, real, width)
@@ -649,13 +654,16 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                             vload(pairs, pj + padded, real, width),
                             g_value,
                         )
+                    square, along = vfma(point, point, square), vfma(point, g_point, along)
                     vstore(sums, t, g_point)
                     vstore(sums, padded + t, g_value)
                 value = 1.0
                 if value_scale != 0:
                     value = _DOUBLE(load(value_scale, i, real))
-                source, record = (i * heads + head) * dim, node_records + 4 * i * size
-                finish_node(u, source, dim, padded, sums, radial, value, reals, record, grad_u, partial)
+                finish_node(
+                    pairs, pi, vsum(square), vsum(along), sums, radial, value, node_records + 4 * i * size,
+                    scalars, grad_u, (i * heads + head) * dim, dim, padded, partial,
+                )  # fmt: skip
 
     def backward_rows(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Directed graphs, first pass, row blocks [begin, end): what edges give to destinations, and edge terms.
@@ -768,11 +776,8 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
         pairs = load(args, _AT.pairs, _INT) + head * rows * pair_stride * size
         terms, row_terms = load(args, _AT.edge_terms, _INT), load(args, _AT.row_terms, _INT)
-        u, value_scale, grad_u = (
-            load(args, _AT.u, _INT),
-            load(args, _AT.value_scale, _INT),
-            load(args, _AT.grad_u, _INT),
-        )
+        scalars = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), 1.0 / load(reals, 2, _DOUBLE)
+        value_scale, grad_u = load(args, _AT.value_scale, _INT), load(args, _AT.grad_u, _INT)
         lines = min((2 * padded + line - 1) // line, 2 * _MAX_LINES) * line
         for b in range(begin, end):
             for j in range(first_row(colptr, sources, b * block), first_row(colptr, sources, (b + 1) * block)):
@@ -781,6 +786,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 radial = real(zero)
                 if j < rows:
                     radial += load(row_terms, j * (padded + 1) + padded, real)
+                square, along = vsplat(real(zero), width), vsplat(real(zero), width)
                 for t in range(0, padded, width):
                     point = vload(table, pj + t, real, width)
                     g_point, g_value = vsplat(real(zero), width), vsplat(real(zero), width)
@@ -802,13 +808,16 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                             vload(pairs, pi + padded, real, width),
                             g_value,
                         )
+                    square, along = vfma(point, point, square), vfma(point, g_point, along)
                     vstore(scratch, t, g_point)
                     vstore(scratch, padded + t, g_value)
                 value = 1.0
                 if value_scale != 0:
                     value = _DOUBLE(load(value_scale, j, real))
-                source, record = (j * heads + head) * dim, records + 4 * j * size
-                finish_node(u, source, dim, padded, scratch, radial, value, reals, record, grad_u, partial)
+                finish_node(
+                    table, pj, vsum(square), vsum(along), scratch, radial, value, records + 4 * j * size,
+                    scalars, grad_u, (j * heads + head) * dim, dim, padded, partial,
+                )  # fmt: skip
 
     # -----------------------------------------------------------------------------------------------------------------
 
@@ -848,7 +857,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         u, out, elu = load(args, _AT.out, _INT), load(args, _AT.points, _INT), load(args, _AT.elu, _INT) != 0
         grad_out, grad_u = load(args, _AT.grad_points, _INT), load(args, _AT.grad_out, _INT)
         full = dim // width * width
-        by_k = 0.0
+        by_k, inverse_scale = 0.0, 1.0 / scale
         for first in range(begin, end, nodes):
             last = min(first + nodes, end)
             vstore(scratch, 0, vsplat(0.0, nodes))
@@ -871,7 +880,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 source = j * dim
                 square, tau = load(scratch, j - first, _DOUBLE), load(scratch, nodes + j - first, _DOUBLE)
                 slope, gu = load(scratch, 3 * nodes + j - first, _DOUBLE), load(scratch, 4 * nodes + j - first, _DOUBLE)
-                m = radial_slope(k, scale, square, tau, slope, gu, 0.0)
+                m = radial_slope(k, scale, square, tau * inverse_scale, slope, gu, 0.0)
                 by_k += scale * scale * square * m
                 c_u = real(2.0 * k * scale * scale * m)
                 tau8, u8 = vsplat(real(tau), width), vsplat(c_u, width)
@@ -935,13 +944,16 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     def sort_with_loops(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Sort ``begin`` edges and the loops they lack by (destination, source); see _sort.sorted_with_loops.
 
-        There are ``end`` sources and ``scratch`` destinations. What counts must be 0 at the start.
+        There are ``end`` sources and ``scratch`` destinations. The int64 arrays must be 0 at the start.
         """
-        src, dst, row, col = load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT), load(args, 3, _INT)
-        perm, rowptr, colptr = load(args, 4, _INT), load(args, 5, _INT), load(args, 6, _INT)
-        order, looped = load(args, 7, _INT), load(args, 8, _INT)
+        src, dst, rowptr, colptr = load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT), load(args, 3, _INT)
+        looped, info, col, csc_row = load(args, 4, _INT), load(args, 5, _INT), load(args, 6, _INT), load(args, 7, _INT)
+        csc_pos, perm, order = load(args, 8, _INT), load(args, 9, _INT), load(args, 10, _INT)
         for n in range(begin):
             s, d = load(src, n, _INT), load(dst, n, _INT)
+            if s < 0 or s >= end or d < 0 or d >= scratch:
+                store(info, 2, _INT(-1))
+                return
             store(colptr, s + 1, load(colptr, s + 1, _INT) + 1)
             store(rowptr, d + 1, load(rowptr, d + 1, _INT) + 1)
             if s == d:
@@ -954,28 +966,45 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
             store(colptr, j + 1, load(colptr, j + 1, _INT) + load(colptr, j, _INT))
         for i in range(scratch):
             store(rowptr, i + 1, load(rowptr, i + 1, _INT) + load(rowptr, i, _INT))
+        count = load(rowptr, scratch, _INT)
         for i in range(scratch):  # where none is missing, the loop that is there comes in its place
             spot = load(colptr, i, _INT)
-            store(order, spot, _INT(begin + i))
+            store(order, spot, _ID(begin + i))
             store(colptr, i, spot + 1 - load(looped, i, _INT))
         for n in range(begin):
             s = load(src, n, _INT)
             spot = load(colptr, s, _INT)
-            store(order, spot, _INT(n))
+            store(order, spot, _ID(n))
             store(colptr, s, spot + 1)
-        for n in range(load(rowptr, scratch, _INT)):
-            place = load(order, n, _INT)
+        for n in range(count):  # by source, so that this is the transpose as well
+            place = _INT(load(order, n, _ID))
             s, d = place - begin, place - begin
             if place < begin:
                 s, d = load(src, place, _INT), load(dst, place, _INT)
             spot = load(rowptr, d, _INT)
-            store(row, spot, d)
-            store(col, spot, s)
-            store(perm, spot, place)
+            store(col, spot, _ID(s))
+            store(perm, spot, _ID(place))
+            store(csc_row, n, _ID(d))
+            store(csc_pos, n, _ID(spot))
             store(rowptr, d, spot + 1)
+        largest = _INT(0)
         for i in range(scratch, 0, -1):  # every pointer has moved on to where the next begins
             store(rowptr, i, load(rowptr, i - 1, _INT))
+            if i < scratch:
+                largest = max(largest, load(rowptr, i + 1, _INT) - load(rowptr, i, _INT))
         store(rowptr, 0, _INT(0))
+        if scratch > 0:
+            largest = max(largest, load(rowptr, 1, _INT))
+        for j in range(end, 0, -1):
+            store(colptr, j, load(colptr, j - 1, _INT))
+        store(colptr, 0, _INT(0))
+        for n in range(count, count + padding):
+            store(col, n, _ID(0))
+            store(csc_row, n, _ID(0))
+            store(csc_pos, n, _ID(0))
+        store(info, 0, _INT(1))
+        store(info, 1, largest)
+        store(info, 2, count)
 
     def transpose(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """The ``begin`` edges of sorted rows in the order of their ``end`` columns; see _sort.transposed."""
