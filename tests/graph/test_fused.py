@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -339,10 +340,10 @@ print(round(float(out[0, 0, 0]), 4), "numba" in sys.modules)
 """
 
 
-def run_script(folder: str) -> str:
+def run_script(folder: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
-        env=os.environ | {"HGEO_CACHE": folder},
+        env=os.environ | {"HGEO_CACHE": folder} | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -357,6 +358,16 @@ def test_a_second_process_takes_the_compiled_kernels_from_the_cache(tmp_path: An
     for file in (tmp_path / "kernels").iterdir():
         file.write_bytes(file.read_bytes()[:-1])
     assert run_script(str(tmp_path)) == "0.1192 True"
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names a processor of the x86-64 family")
+def test_kernels_for_another_processor_are_other_kernels(tmp_path: Any) -> None:
+    assert run_script(str(tmp_path)) == "0.1192 True"
+    here = set((tmp_path / "kernels").iterdir())
+    assert run_script(str(tmp_path), NUMBA_CPU_NAME="nehalem") == "0.1192 True"
+    there = set((tmp_path / "kernels").iterdir()) - here
+    assert len(there) == len(here)
+    assert {file.read_bytes() for file in here}.isdisjoint(file.read_bytes() for file in there)
 
 
 def test_a_cache_folder_that_cannot_be_made_is_no_error(tmp_path: Any) -> None:
