@@ -265,7 +265,7 @@ class HATConv(Layer):
             v = dropout(v, self.feat_drop)
         # Autocast may multiply in a lower precision; the geometry goes on in that of the weights.
         weight = self.weight
-        return linear(v, weight).to(weight.dtype).view(x.shape[0], self.heads, -1)
+        return linear(v, weight).to(weight.dtype).view(x.shape[0], self.heads, weight.shape[0] // self.heads)
 
     # --- attend and aggregate ---
 

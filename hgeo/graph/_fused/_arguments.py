@@ -75,40 +75,41 @@ class Inputs(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """Where the parts of the one tensor begin that the forward keeps for the backward, and how long it is.
+    """Where the parts of the two tensors begin that the forward keeps for the backward, and how long these are.
 
-    The table (heads, num_src, padded + 4) of :mod:`._kernels`; where the result is points, their tangent vectors
-    (num_dst, heads, d); q and e (heads, E); 1/Z (heads, num_dst). There is nothing between them that nobody writes.
+    ``nodes``: the table (heads, num_src, padded + 4) of :mod:`._kernels`; where the result is points, their tangent
+    vectors (num_dst, heads, d); 1/Z (heads, num_dst). ``edges``: q and e (heads, E). There is nothing between the parts
+    that nobody writes. One tensor would be one allocation less, but the larger it is, the sooner the system's allocator
+    asks for fresh pages every time.
     """
 
     tangent: int
-    q: int
-    e: int
     zinv: int
-    end: int
+    nodes: int
+    e: int
+    edges: int
 
     @classmethod
     def of(cls, inputs: Inputs, shape: Shape) -> Kept:
         num_src, num_dst, heads, dim, padded = shape
-        edges = heads * inputs.num_edges if inputs.keep else 0
         tangent = heads * num_src * (padded + 4)
-        q = tangent if inputs.out_k is None else tangent + num_dst * heads * dim
-        zinv = q + 2 * edges
-        return cls(tangent, q, q + edges, zinv, zinv + heads * num_dst)
+        zinv = tangent if inputs.out_k is None else tangent + num_dst * heads * dim
+        edges = heads * inputs.num_edges if inputs.keep else 0
+        return cls(tangent, zinv, zinv + heads * num_dst, edges, 2 * edges)
 
-    def views(self, kept: Tensor, inputs: Inputs) -> dict[str, Tensor]:
+    def views(self, nodes: Tensor, edges: Tensor, inputs: Inputs) -> dict[str, Tensor]:
         """The parts as tensors, by name."""
         num_src, num_dst, heads, dim, padded = inputs.shape
-        edges = inputs.num_edges if inputs.keep else 0
-        shapes: dict[str, tuple[int, tuple[int, ...]]] = {
-            "table": (0, (heads, num_src, padded + 4)),
-            "q": (self.q, (heads, edges)),
-            "e": (self.e, (heads, edges)),
-            "zinv": (self.zinv, (heads, num_dst)),
+        count = inputs.num_edges if inputs.keep else 0
+        views = {
+            "table": _view(nodes, 0, (heads, num_src, padded + 4)),
+            "zinv": _view(nodes, self.zinv, (heads, num_dst)),
+            "q": _view(edges, 0, (heads, count)),
+            "e": _view(edges, self.e, (heads, count)),
         }
         if inputs.out_k is not None:
-            shapes["tangent"] = self.tangent, (num_dst, heads, dim)
-        return {name: _view(kept, begin, shape) for name, (begin, shape) in shapes.items()}
+            views["tangent"] = _view(nodes, self.tangent, (num_dst, heads, dim))
+        return views
 
 
 def _view(kept: Tensor, begin: int, shape: tuple[int, ...]) -> Tensor:

@@ -171,9 +171,9 @@ def distance_attention(
         u, k, beta, scale, bias, factor, value_scale, *_plan(graph, symmetric), out_k,
         num_edges, self_score == "mean", symmetric, keep, out_elu,
     )  # fmt: skip
-    out, kept = fused_attention(inputs)
+    out, nodes, edges = fused_attention(inputs)
     weights = None
     if return_weights:
-        parts = Kept.of(inputs, inputs.shape).views(kept.detach(), inputs)
+        parts = Kept.of(inputs, inputs.shape).views(nodes.detach(), edges.detach(), inputs)
         weights = (parts["e"] * parts["zinv"][:, graph.row]).t().to(dtype)
     return out.to(dtype), weights

@@ -187,11 +187,6 @@ def _strided(values: Tensor | None) -> tuple[int, int, int]:
     return values.data_ptr(), heads, int(heads > 1)
 
 
-def _rounded(count: int) -> int:
-    """Whole cache lines of numbers, whatever their size."""
-    return -(-count // 16) * 16
-
-
 def _block(bits: int, record: int) -> int:
     """Edges of a row block in which every edge gathers so many numbers."""
     return max(256, min(4096, _BLOCK_BYTES // (record * bits // 8)))
@@ -205,12 +200,13 @@ def _slots(
     all_loops: int,
     reals: list[float],
     result: Tensor,
-    kept: Tensor,
+    nodes: Tensor,
+    edges: Tensor,
     **more: int,
 ) -> Slots:
     """What both directions have in common, and ``more`` that only the backward has."""
     num_src, num_dst, heads, dim, padded = shape
-    begin, size = kept.data_ptr(), a.u.element_size()
+    begin, of_edges, size = nodes.data_ptr(), edges.data_ptr(), a.u.element_size()
     out, points = result.data_ptr(), 0
     if a.out_k is not None:
         out, points = begin + size * places.tangent, out
@@ -237,8 +233,8 @@ def _slots(
         factor_edge=factor_edge,
         factor_head=factor_head,
         table=begin,
-        q=begin + size * places.q,
-        e=begin + size * places.e,
+        q=of_edges,
+        e=of_edges + size * places.e,
         zinv=begin + size * places.zinv,
         out=out,
         points=points,
@@ -250,13 +246,13 @@ def _slots(
     )
 
 
-def forward(a: Inputs) -> tuple[Tensor, Tensor]:
+def forward(a: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     """The result, and what is kept for the backward: see Kept."""
     u, shape = a.u, a.shape
     num_src, num_dst, heads, dim, padded = shape
     all_loops, max_degree = a.info.tolist()
     bits, places = 8 * u.element_size(), Kept.of(a, shape)
-    kept = u.new_empty(places.end)
+    nodes, edges = u.new_empty(places.nodes), u.new_empty(places.edges)
     result = u.new_empty(num_dst, heads, dim) if a.out_k is None else u.new_empty(num_dst, heads * dim)
     reals, block = _reals(a, heads), _block(bits, padded + 4)
     program = _Program(reals)
@@ -267,27 +263,26 @@ def forward(a: Inputs) -> tuple[Tensor, Tensor]:
     if a.out_k is not None:
         length = heads * dim
         program.add(_address(bits, length, "points"), heads, 1, num_dst, _NODES, _row_scratch(bits, length))
-    slots = _slots(a, shape, places, block, all_loops, reals, result, kept)
+    slots = _slots(a, shape, places, block, all_loops, reals, result, nodes, edges)
     program.run(slots, a.num_edges * heads * dim)
-    return result, kept
+    return result, nodes, edges
 
 
 def backward(
-    grad: Tensor, a: Inputs, result: Tensor, kept: Tensor, needs_scalars: bool, needs_bias: bool
+    grad: Tensor, a: Inputs, result: Tensor, nodes: Tensor, edges: Tensor, needs_scalars: bool, needs_bias: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of u, of the scalars and of the bias; see _ops."""
     u, shape = a.u, a.shape
     _, num_dst, heads, dim, padded = shape
     all_loops, max_degree = a.info.tolist()
-    size = u.element_size()
-    bits = 8 * size
+    bits = 8 * u.element_size()
     reals, block = _reals(a, heads), _block(bits, 2 * padded + 4)
-    # memory for pairs of a point and a gradient, ∂L/∂tangent, and, of one head at a time, edge terms and row terms
-    tangents = _rounded(heads * num_dst * (2 * padded + 4))
-    edge_terms = tangents + (0 if a.out_k is None else _rounded(num_dst * heads * dim))
-    row_terms = edge_terms + (0 if a.symmetric else _rounded(4 * a.num_edges + 4))
-    work = u.new_empty(row_terms + (0 if a.symmetric else num_dst * (padded + 1)))
-    grad_u, place = torch.empty_like(u), work.data_ptr()
+    pairs = u.new_empty(heads, num_dst, 2 * padded + 4)
+    tangents = grad if a.out_k is None else u.new_empty(num_dst, heads, dim)  # ∂L/∂tangent
+    # the edge terms, the largest buffer, are those of one head at a time, as the row terms
+    terms, sides = (0, 0) if a.symmetric else (a.num_edges + 1, num_dst)
+    edge_terms, row_terms = u.new_empty(terms, 4), u.new_empty(sides, padded + 1)
+    grad_u = torch.empty_like(u)
     grad_bias = u.new_empty(heads, a.num_edges) if needs_bias else None
     program = _Program(reals)
     if a.out_k is not None:
@@ -305,15 +300,15 @@ def backward(
             for kernel in passes:
                 program.add(kernel, head, 1, blocks, chunk, scratch)
     slots = _slots(
-        a, shape, Kept.of(a, shape), block, all_loops, reals, result, kept,
+        a, shape, Kept.of(a, shape), block, all_loops, reals, result, nodes, edges,
         colptr=a.colptr.data_ptr(),
         csc_row=a.csc_row.data_ptr(),
         csc_pos=a.csc_pos.data_ptr(),
-        grad_out=grad.data_ptr() if a.out_k is None else place + size * tangents,
+        grad_out=tangents.data_ptr(),
         grad_points=grad.data_ptr(),
-        pairs=place,
-        edge_terms=place + size * edge_terms,
-        row_terms=place + size * row_terms,
+        pairs=pairs.data_ptr(),
+        edge_terms=edge_terms.data_ptr(),
+        row_terms=row_terms.data_ptr(),
         grad_u=grad_u.data_ptr(),
         grad_bias=0 if grad_bias is None else grad_bias.data_ptr(),
         needs_scalars=needs_scalars,

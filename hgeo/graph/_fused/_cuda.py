@@ -483,25 +483,25 @@ def _points_backward(grad: Tensor, tangent: Tensor, k: Tensor, result: Tensor, e
     return grad_rows.view(tangent.shape), (square * m).sum().to(k.dtype).reshape(k.shape)
 
 
-def forward(a: Inputs) -> tuple[Tensor, Tensor]:
+def forward(a: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     """The result and what is kept, as on the CPU; nothing here waits for the device."""
     _, num_dst, heads, dim, _ = shape = a.shape
     places = Kept.of(a, shape)
-    kept = a.u.new_empty(places.end)
-    parts = places.views(kept, a)
+    nodes, edges = a.u.new_empty(places.nodes), a.u.new_empty(places.edges)
+    parts = places.views(nodes, edges, a)
     if a.out_k is None:
         result = a.u.new_empty(num_dst, heads, dim)
         _sums(a, parts, result)
-        return result, kept
+        return result, nodes, edges
     _sums(a, parts, parts["tangent"])
-    return _points(parts["tangent"], a.out_k, a.elu), kept
+    return _points(parts["tangent"], a.out_k, a.elu), nodes, edges
 
 
 def backward(
-    grad: Tensor, a: Inputs, result: Tensor, kept: Tensor, needs_scalars: bool, needs_bias: bool
+    grad: Tensor, a: Inputs, result: Tensor, nodes: Tensor, edges: Tensor, needs_scalars: bool, needs_bias: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of u, of the scalars and of the bias; see _ops."""
-    parts = Kept.of(a, a.shape).views(kept, a)
+    parts = Kept.of(a, a.shape).views(nodes, edges, a)
     out, more = result, []
     if a.out_k is not None:
         out = parts["tangent"]

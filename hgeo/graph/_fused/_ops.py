@@ -23,7 +23,11 @@ __all__ = ["fused_attention"]
 
 _KINDS = {Tensor: "Tensor", Tensor | None: "Tensor?", int: "SymInt", bool: "bool"}
 _TAKES = typing.get_type_hints(Inputs)
-_TAKES_BACK = {"grad": Tensor} | _TAKES | {"result": Tensor, "kept": Tensor, "needs_scalars": bool, "needs_bias": bool}
+_TAKES_BACK = (
+    {"grad": Tensor}
+    | _TAKES
+    | {"result": Tensor, "nodes": Tensor, "edges": Tensor, "needs_scalars": bool, "needs_bias": bool}
+)
 _COUNT = len(_TAKES)
 
 
@@ -62,26 +66,27 @@ def _contiguous(inputs: Inputs) -> Inputs:
     )
 
 
-def _forward(*arguments: Any) -> tuple[Tensor, Tensor]:
-    """(result, kept).
+def _forward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """(result, nodes, edges).
 
     The result is the weighted sums (num_dst, heads, d), or with ``out_k`` the points (num_dst, heads·d) that they are
-    the tangent vectors of. What is kept is described by :class:`Kept`.
+    the tangent vectors of. The others are described by :class:`Kept`.
     """
     inputs = _contiguous(Inputs(*arguments))
     return _implementation(inputs.u.device).forward(inputs)
 
 
-_fused_attention = _operator("fused_attention", _forward, _TAKES, 2)
+_fused_attention = _operator("fused_attention", _forward, _TAKES, 3)
 
 
 @torch.library.register_fake("hgeo::fused_attention")
-def _(*arguments: Any) -> tuple[Tensor, Tensor]:
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     inputs = Inputs(*arguments)
     u, shape = inputs.u, inputs.shape
     _, num_dst, heads, dim, _ = shape
     result = u.new_empty(num_dst, heads, dim) if inputs.out_k is None else u.new_empty(num_dst, heads * dim)
-    return result, u.new_empty(Kept.of(inputs, shape).end)
+    kept = Kept.of(inputs, shape)
+    return result, u.new_empty(kept.nodes), u.new_empty(kept.edges)
 
 
 def _backward(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
@@ -100,7 +105,7 @@ _fused_attention_backward = _operator("fused_attention_backward", _backward, _TA
 @torch.library.register_fake("hgeo::fused_attention_backward")
 def _(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     inputs = Inputs(*arguments[:_COUNT])
-    _, _, needs_scalars, needs_bias = arguments[_COUNT:]
+    _, _, _, needs_scalars, needs_bias = arguments[_COUNT:]
     u, heads = inputs.u, inputs.u.shape[1]
     scalars = 3 * heads + (inputs.out_k is not None) if needs_scalars else 0
     edges = inputs.num_edges if needs_bias else 0
@@ -113,7 +118,7 @@ class _FusedAttention(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        compute: Callable[..., tuple[Tensor, Tensor]],
+        compute: Callable[..., tuple[Tensor, Tensor, Tensor]],
         inputs: Inputs,
         u: Tensor,
         k: Tensor,
@@ -121,22 +126,22 @@ class _FusedAttention(torch.autograd.Function):
         scale: Tensor | None,
         bias: Tensor | None,
         out_k: Tensor | None,
-    ) -> tuple[Tensor, Tensor]:
-        result, kept = compute(*inputs)
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        result, nodes, edges = compute(*inputs)
         _, _, _, _, _, factor, value_scale, *plan, _, num_edges, self_mean, symmetric, keep, elu = inputs
-        ctx.save_for_backward(u, k, beta, scale, bias, factor, value_scale, *plan, out_k, result, kept)
+        ctx.save_for_backward(u, k, beta, scale, bias, factor, value_scale, *plan, out_k, result, nodes, edges)
         ctx.static = (num_edges, self_mean, symmetric, keep, elu)
         ctx.direct = compute is _forward
-        ctx.mark_non_differentiable(kept)
+        ctx.mark_non_differentiable(nodes, edges)
         ctx.set_materialize_grads(False)
-        return result, kept
+        return result, nodes, edges
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         needs, nothing = ctx.needs_input_grad[2:], (None,) * 8
         if grads[0] is None:
             return nothing
-        *tensors, result, kept = ctx.saved_tensors
+        *tensors, result, nodes, edges = ctx.saved_tensors
         inputs = Inputs(*tensors, *ctx.static)
         if not inputs.keep:
             raise RuntimeError("fused_attention was called with keep=False; gradients need keep=True")
@@ -144,7 +149,7 @@ class _FusedAttention(torch.autograd.Function):
         needs_scalars = needs_k or needs_beta or needs_scale or needs_out_k
         # the operator has a derivative that says what to do about it
         derivative: Any = _backward if ctx.direct and not torch.is_grad_enabled() else _fused_attention_backward
-        by_u, scalars, by_bias = derivative(grads[0], *inputs, result, kept, needs_scalars, needs_bias)
+        by_u, scalars, by_bias = derivative(grads[0], *inputs, result, nodes, edges, needs_scalars, needs_bias)
         by_k = by_beta = by_scale = by_out_k = None
         if needs_scalars:
             by_k, by_beta, by_scale, *rest = scalars.split(inputs.u.shape[1])
@@ -163,7 +168,7 @@ def _differentiable(compute: Callable[..., Any], inputs: Inputs) -> Any:
     return compute(*inputs)
 
 
-def fused_attention(inputs: Inputs) -> tuple[Tensor, Tensor]:
+def fused_attention(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     """What the operator of this name computes; see ``_forward``.
 
     Plain tensors outside of any tracing or transformation do without torch's dispatcher, which takes as long as the
