@@ -16,6 +16,8 @@ def per_head(name: str, value: float | Tensor, like: Tensor) -> Tensor:
     """A number, () or (H,) as a (H,) tensor in the dtype of the points."""
     heads = like.shape[1]
     if isinstance(value, Tensor):
+        if value.shape == (heads,) and value.dtype == like.dtype and value.device == like.device:
+            return value
         if value.dim() > 1 or (value.dim() == 1 and value.shape[0] not in (1, heads)):
             raise ValueError(f"{name} must be a number or have shape () or ({heads},), got {tuple(value.shape)}")
         if value.device != like.device and value.dim() > 0:

@@ -163,6 +163,19 @@ def _from_scipy(obj: Any) -> Graph:
 
 
 def _from_dgl(obj: Any) -> Graph:
+    # Every edit of a DGLGraph (add_edges, remove_nodes, …) puts a new index object into it. Keeping the old one alive
+    # here means that no new one can have its identity.
+    index = getattr(obj, "_graph", None)
+    entry = _conversions.get(obj)
+    if entry is not None and entry[0] is index:
+        return entry[1]
+    graph = _read_dgl(obj)
+    _conversions[obj] = (index, graph)
+    return graph
+
+
+@lasting
+def _read_dgl(obj: Any) -> Graph:
     if not hasattr(obj, "canonical_etypes"):
         raise TypeError(f"cannot read a graph from dgl's {type(obj).__name__}; expected a DGLGraph or a block")
     if len(obj.canonical_etypes) != 1 or (not obj.is_block and len(obj.ntypes) != 1):
@@ -170,28 +183,17 @@ def _from_dgl(obj: Any) -> Graph:
             f"expected a homogeneous DGL graph or a block with one edge type, got edge types {obj.canonical_etypes}; "
             f"use dgl.to_homogeneous(g), or g.edge_type_subgraph([...]) with one layer an edge type"
         )
-
-    @lasting
-    def make() -> Graph:
-        if obj.is_block:
-            _check_destinations_come_first(obj)
-        try:
-            src, dst = obj.edges(order="eid")
-        except Exception:  # a graph that may hold CSR or CSC only cannot be asked for an order
-            src, dst, ids = obj.edges(form="all", order="srcdst")
-            order = torch.argsort(ids)
-            src, dst = src[order], dst[order]
-        else:  # memory that the caller may write to: it is his who made the graph of it
-            src, dst = (ids.clone() if ids.dtype == torch.int64 else ids.long() for ids in (src, dst))
-        # DGL has checked the ids
-        return Graph.from_trusted(src, dst, obj.num_src_nodes(), obj.num_dst_nodes())
-
-    # Every edit of a DGLGraph (add_edges, remove_nodes, …) puts a new index object into it. Keeping the old one alive
-    # here means that no new one can have its identity.
-    def same(old: Any, new: Any) -> bool:
-        return old is new
-
-    return _cached(obj, obj._graph, same, make)
+    if obj.is_block:
+        _check_destinations_come_first(obj)
+    try:
+        src, dst = obj.edges(order="eid")
+    except Exception:  # a graph that may hold CSR or CSC only cannot be asked for an order
+        src, dst, ids = obj.edges(form="all", order="srcdst")
+        order = torch.argsort(ids)
+        src, dst = src[order], dst[order]
+    else:  # memory that the caller may write to: it is his who made the graph of it
+        src, dst = (ids.clone() if ids.dtype == torch.int64 else ids.long() for ids in (src, dst))
+    return Graph.unsorted(src, dst, obj.num_src_nodes(), obj.num_dst_nodes())
 
 
 def _check_destinations_come_first(block: Any) -> None:

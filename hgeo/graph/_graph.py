@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
+
+if TYPE_CHECKING:
+    from hgeo.graph._fused._sort import Sorted
 
 __all__ = ["CSC", "Graph", "lasting", "values_unknown"]
 
@@ -132,6 +135,7 @@ class Graph:
         unsorted: tuple[Tensor, Tensor] | None = None,
     ) -> None:
         self._order, self._unsorted = order, unsorted
+        self._sorted: Sorted | None = None  # the same in the form of the fused kernels, where they have sorted it
         self._num_src, self._num_dst = num_src, num_dst
         self._num_edges_given = num_edges_given
         self._padding: Tensor | None = None
@@ -154,8 +158,8 @@ class Graph:
         return cls(src, dst, num_src=num_nodes)
 
     @classmethod
-    def from_trusted(cls, src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> Graph:
-        """The graph of ids that are in range and that nobody writes to; sorted when it is first looked at.
+    def unsorted(cls, src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> Graph:
+        """The graph of ids that nobody writes to; sorted, and refused if out of range, when it is first looked at.
 
         A layer asks for the graph with self-loops, so that of a block that lives for one step only that one is sorted.
         """
@@ -170,8 +174,13 @@ class Graph:
         unsorted, order = self._unsorted, self._order
         if order is not None:
             return order
-        assert unsorted is not None
-        order = _sorted_edges(*unsorted, self._num_src, self._num_dst)
+        if self._sorted is not None:
+            order = _unpacked(self._sorted)
+        else:
+            assert unsorted is not None
+            _check_range("source", unsorted[0], self._num_src)
+            _check_range("destination", unsorted[1], self._num_dst)
+            order = _sorted_edges(*unsorted, self._num_src, self._num_dst)
         if not values_unknown(order.col):
             self._order, self._unsorted = order, None
         return order
@@ -189,6 +198,8 @@ class Graph:
     @property
     def num_edges(self) -> int:
         """Number of edges, parallel ones counted."""
+        if self._sorted is not None:
+            return self._sorted.perm.shape[0]
         return self._num_edges_given if self._order is None else self._order.col.shape[0]
 
     @property
@@ -199,7 +210,9 @@ class Graph:
     @property
     def device(self) -> torch.device:
         """Where the arrays live."""
-        unsorted = self._unsorted
+        unsorted, compact = self._unsorted, self._sorted
+        if compact is not None:
+            return compact.perm.device
         return self._edges.col.device if unsorted is None else unsorted[0].device
 
     @property
@@ -297,7 +310,7 @@ class Graph:
     @lasting
     def _with_missing_loops(self) -> Graph:
         unsorted = self._unsorted
-        if unsorted is not None and _worth_counting(unsorted[0]):
+        if unsorted is not None and _worth_counting(unsorted[0]) and unsorted[0].shape[0] + self._num_dst < 2**31:
             return self._sorted_with_self_loops(*unsorted)
         traced = values_unknown(self._edges.col)
         nodes = torch.arange(self._num_dst, device=self.device)
@@ -334,12 +347,19 @@ class Graph:
         """The same of edges that are not sorted yet, at once."""
         from hgeo.graph._fused._sort import sorted_with_loops
 
-        order = _Order(*sorted_with_loops(src, dst, self._num_src, self._num_dst))
-        if order.col.shape[0] == self._num_edges_given:
-            self._order, self._unsorted, self._looped = order, None, self
-            return self
-        looped = Graph.__new__(Graph)
-        looped._init(order, self._num_src, self._num_dst, num_edges_given=self._num_edges_given)
+        found = sorted_with_loops(src, dst, self._num_src, self._num_dst)
+        if found is None:
+            _check_range("source", src, self._num_src)
+            _check_range("destination", dst, self._num_dst)
+            raise AssertionError("an id is out of range, and none is")
+        looped = self
+        if found.perm.shape[0] > self._num_edges_given:
+            looped = Graph.__new__(Graph)
+            looped._init(None, self._num_src, self._num_dst, num_edges_given=self._num_edges_given)
+        looped._sorted = found
+        if self._num_src != self._num_dst:  # else the plan depends on whether the graph is symmetric
+            looped._cache["fused"] = found.plan
+        looped._unsorted = None
         looped._looped = self._looped = looped
         return looped
 
@@ -452,6 +472,14 @@ def _counting_order() -> Any:
     from hgeo.graph._fused._sort import counting_order
 
     return counting_order
+
+
+@lasting
+def _unpacked(compact: Sorted) -> _Order:
+    count, rowptr = compact.perm.shape[0], compact.plan.rowptr
+    rows = torch.arange(rowptr.shape[0] - 1, device=rowptr.device)
+    row = torch.repeat_interleave(rows, rowptr.diff(), output_size=count)
+    return _Order(row, compact.plan.col[:count].long(), compact.perm.long(), rowptr)
 
 
 def _pointer(sorted_ids: Tensor, count: int) -> Tensor:

@@ -264,7 +264,8 @@ class HATConv(Layer):
         if self.training and self.feat_drop:
             v = dropout(v, self.feat_drop)
         # Autocast may multiply in a lower precision; the geometry goes on in that of the weights.
-        return linear(v, self.weight).to(self.weight.dtype).unflatten(-1, (self.heads, -1))
+        weight = self.weight
+        return linear(v, weight).to(weight.dtype).view(x.shape[0], self.heads, weight.shape[0] // self.heads)
 
     # --- attend and aggregate ---
 
@@ -369,7 +370,7 @@ class HATConv(Layer):
     def _ends_at_once(self) -> bool:
         """Whether nothing but exp0 and an ELU on the ball comes after the sums: distance attention does these, too."""
         return (
-            manifolds.stereographic_curvature(self.manifold) is not None
+            isinstance(self.manifold, geoopt.Stereographic)
             and (self.attention, self.aggregate, self.merge) == ("distance", "tangent", "concat")
             and self.bias is None
             and not self.degree_norm
@@ -385,9 +386,12 @@ class HATConv(Layer):
 
     def _curvature(self) -> Tensor | None:
         """(1,) or (heads,) curvature of the heads where each has constant curvature, else None."""
-        factors = self.manifold.manifolds if self.merge == "product" else [self.manifold]
-        known = [k.to(self.weight) for k in map(constant_curvature, factors) if k is not None]
-        return torch.stack(known) if len(known) == len(factors) else None
+        weight, manifold = self.weight, self.manifold
+        if self.merge != "product":
+            k = constant_curvature(manifold)
+            return None if k is None else k.to(weight).view(1)
+        known = [k.to(weight) for k in map(constant_curvature, manifold.manifolds) if k is not None]
+        return torch.stack(known) if len(known) == len(manifold.manifolds) else None
 
     def _score_scale(self, u: Tensor, k: Tensor | None) -> Tensor | None:
         """(heads,) factor between u and the coordinates that the scores are computed from; None: 1."""

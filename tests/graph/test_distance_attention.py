@@ -628,8 +628,8 @@ def test_a_flat_space_is_flat_for_points_of_any_size(size: float, k: float) -> N
 
 def test_the_default_device_does_not_matter() -> None:
     graph, points = ring(), torch.randn(5, 3)
-    arguments = points, graph.row, graph.col, graph.rowptr, torch.ones(graph.num_edges)
-    expected = _torch_attention._pulls(*arguments)
+    arguments = graph.row, graph.col, graph.rowptr, torch.ones(graph.num_edges)
+    expected = _torch_attention._pulls(_torch_attention._Differences(points, graph.num_edges), *arguments)
     with torch.device("meta"):
-        pulls = _torch_attention._pulls(*arguments)
+        pulls = _torch_attention._pulls(_torch_attention._Differences(points, graph.num_edges), *arguments)
     torch.testing.assert_close(pulls, expected)

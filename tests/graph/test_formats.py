@@ -305,3 +305,15 @@ def test_a_graph_first_met_in_inference_mode_can_be_trained_on(form: str, backen
             conv(given, x)
         conv(given, x).sum().backward()
         assert conv.weight.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("edges", [3, 5000])
+@pytest.mark.parametrize("kind", ["source", "destination"])
+@pytest.mark.parametrize("wrong", [-1, 4])
+def test_an_id_that_was_overwritten_inside_a_dgl_graph_is_refused(edges: int, kind: str, wrong: int) -> None:
+    ids = {"source": torch.arange(edges) % 4, "destination": (torch.arange(edges) + 1) % 4}
+    given = dgl.graph(tuple(ids.values()), num_nodes=4)
+    ids[kind][1] = wrong
+    conv = hgeo.nn.HATConv(3, 2, hgeo.PoincareBall(1.0))
+    with pytest.raises(ValueError, match=f"{kind} id {wrong} is out of range"):
+        conv(given, torch.randn(4, 3))

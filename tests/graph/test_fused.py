@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import platform
 import subprocess
 import sys
 import threading
@@ -339,10 +340,10 @@ print(round(float(out[0, 0, 0]), 4), "numba" in sys.modules)
 """
 
 
-def run_script(folder: str) -> str:
+def run_script(folder: str, **environment: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT],
-        env=os.environ | {"HGEO_CACHE": folder},
+        env=os.environ | {"HGEO_CACHE": folder} | environment,
         capture_output=True,
         text=True,
         check=False,
@@ -357,6 +358,16 @@ def test_a_second_process_takes_the_compiled_kernels_from_the_cache(tmp_path: An
     for file in (tmp_path / "kernels").iterdir():
         file.write_bytes(file.read_bytes()[:-1])
     assert run_script(str(tmp_path)) == "0.1192 True"
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names a processor of the x86-64 family")
+def test_kernels_for_another_processor_are_other_kernels(tmp_path: Any) -> None:
+    assert run_script(str(tmp_path)) == "0.1192 True"
+    here = set((tmp_path / "kernels").iterdir())
+    assert run_script(str(tmp_path), NUMBA_CPU_NAME="nehalem") == "0.1192 True"
+    there = set((tmp_path / "kernels").iterdir()) - here
+    assert len(there) == len(here)
+    assert {file.read_bytes() for file in here}.isdisjoint(file.read_bytes() for file in there)
 
 
 def test_a_cache_folder_that_cannot_be_made_is_no_error(tmp_path: Any) -> None:
@@ -414,6 +425,38 @@ def test_counting_sorts_edges_as_comparing_does(monkeypatch: pytest.MonkeyPatch,
     assert all(map(torch.equal, counted_csc, compared.csc))
 
 
+@pytest.mark.parametrize("loops", [0, 1, 2], ids=["no loop", "some loops", "all loops"])
+@pytest.mark.parametrize("num_dst", [300, 700])
+def test_edges_sorted_with_their_loops_at_once_are_those_sorted_before(num_dst: int, loops: int) -> None:
+    random = torch.Generator().manual_seed(0)
+    src = torch.randint(700, (5000,), generator=random)
+    dst = torch.randint(num_dst, (5000,), generator=random)
+    src[src == dst] = 699 if num_dst == 300 else 0
+    if loops:
+        present = torch.arange(num_dst)[:: 3 - loops]
+        src, dst = torch.cat([src, present]), torch.cat([dst, present])
+    at_once = Graph.unsorted(src, dst, 700, num_dst).with_self_loops()
+    assert at_once._sorted is not None
+    before = Graph(src, dst, num_src=700, num_dst=num_dst).with_self_loops()
+    assert before._sorted is None
+    assert at_once.num_edges == before.num_edges
+    for name in ("rowptr", "row", "col", "perm"):
+        assert torch.equal(getattr(at_once, name), getattr(before, name)), name
+    assert all(map(torch.equal, at_once.csc, before.csc))
+    symmetric = before.is_symmetric
+    assert at_once.is_symmetric == symmetric
+    plans = [_attention._plan(graph, symmetric) for graph in (at_once, before)]
+    assert [plan.info.tolist() for plan in plans] == [[1, int(before.in_degrees.max())]] * 2
+    # the transpose may list the edges of a source in another order
+    places = [torch.sort(plan.csc_pos[: before.num_edges].long())[0] for plan in plans]
+    assert torch.equal(*places)
+    for plan in plans:
+        assert torch.equal(before.col[plan.csc_pos[: before.num_edges].long()], torch.sort(before.col)[0])
+        assert torch.equal(before.row[plan.csc_pos[: before.num_edges].long()], plan.csc_row[: before.num_edges].long())
+        assert not plan.col[before.num_edges :].any()
+        assert plan.col.shape == plan.csc_row.shape == plan.csc_pos.shape
+
+
 def test_the_cache_lives_in_the_users_cache_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     monkeypatch.delenv("HGEO_CACHE", raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
@@ -439,7 +482,7 @@ def test_a_default_device_is_for_others() -> None:
 
 
 def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on(monkeypatch) -> None:
-    program, caller = _cpu._Program(), threading.current_thread()
+    program, caller = _cpu._Program([]), threading.current_thread()
 
     def address(size: int) -> int:
         if threading.current_thread() is not caller:
@@ -452,7 +495,7 @@ def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on
     monkeypatch.setattr(_cpu, "_memory", types.SimpleNamespace(address=address, tidy=lambda: None))
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     with pytest.raises(MemoryError, match="no scratch"):
-        program.run(_cpu._SERIAL_WORK)
+        program.run((), _cpu._SERIAL_WORK)
     _, threads = _cpu._queues[os.getpid()]
     assert all(thread.is_alive() for thread in threads)
 
@@ -460,7 +503,7 @@ def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on
 @pytest.mark.parametrize("large", [False, True])
 def test_only_a_small_buffer_is_kept(large: bool, monkeypatch) -> None:
     monkeypatch.setattr(_cpu, "_memory", _cpu._Memory())
-    program = _cpu._Program()
+    program = _cpu._Program([])
     program.scratch = _cpu._KEPT_SCRATCH if large else 1000
-    program.run(0)
+    program.run((), 0)
     assert (_cpu._memory.kept is None) == large

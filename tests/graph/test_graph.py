@@ -166,7 +166,7 @@ def test_what_is_no_graph_is_refused(src, dst, sizes, error, words) -> None:
 @pytest.mark.parametrize(("num_src", "num_dst"), [(1, 2), (1, -1)])
 def test_trusted_edges_need_destinations_among_the_sources_too(num_src: int, num_dst: int) -> None:
     with pytest.raises(ValueError, match="first sources"):
-        Graph.from_trusted(torch.tensor([0]), torch.tensor([0]), num_src, num_dst)
+        Graph.unsorted(torch.tensor([0]), torch.tensor([0]), num_src, num_dst)
 
 
 class _Overtaken(Graph):
@@ -190,7 +190,7 @@ class _Overtaken(Graph):
 @pytest.mark.parametrize("read", [lambda g: g.col, lambda g: g.device, lambda g: g.with_self_loops()])
 def test_a_thread_may_be_overtaken_while_it_sorts(graph: Graph, read) -> None:
     for looks in (0, 1):
-        overtaken = _Overtaken.from_trusted(SRC, DST, 5, 5)
+        overtaken = _Overtaken.unsorted(SRC, DST, 5, 5)
         overtaken.looks = looks
         read(overtaken)
         assert torch.equal(overtaken.col, graph.col)
@@ -198,7 +198,7 @@ def test_a_thread_may_be_overtaken_while_it_sorts(graph: Graph, read) -> None:
 
 def test_a_pickled_graph_is_no_larger_than_its_edges() -> None:
     src, dst = torch.randint(1000, (2, 8000))
-    looped = Graph.from_trusted(src, dst, 1000, 1000).with_self_loops()
+    looped = Graph.unsorted(src, dst, 1000, 1000).with_self_loops()
     assert len(pickle.dumps(looped)) < 1.1 * 3 * 8 * looped.num_edges + 4096
 
 
@@ -206,7 +206,7 @@ def test_a_pickled_graph_is_no_larger_than_its_edges() -> None:
 def test_a_graph_made_in_inference_mode_holds_no_inference_tensors(edges: int) -> None:
     src, dst = torch.randint(5, (2, edges))
     with torch.inference_mode():
-        graphs = [Graph(src, dst, 6), Graph.from_trusted(src, dst, 6, 6), Graph(src + 0, dst + 0, 6)]
+        graphs = [Graph(src, dst, 6), Graph.unsorted(src, dst, 6, 6), Graph(src + 0, dst + 0, 6)]
         graphs += [graph.with_self_loops() for graph in graphs]
         for graph in graphs:
             graph.cache["a", 1] = (src + 1, {"not": "a tensor"}, graph.csc)

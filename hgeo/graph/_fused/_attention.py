@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from hgeo.graph._fused import _compiler
+from hgeo.graph._fused._arguments import Inputs, Kept, Plan
 from hgeo.graph._fused._layout import ROW_PADDING
 from hgeo.graph._fused._ops import fused_attention
 from hgeo.graph._fused._sort import transposed
@@ -19,17 +20,6 @@ if TYPE_CHECKING:
     from hgeo.graph._graph import Graph
 
 __all__ = ["available", "distance_attention"]
-
-
-class _Plan(NamedTuple):
-    """A graph as the kernels read it. 32-bit ids, padded so that reading a little ahead is harmless."""
-
-    rowptr: Tensor
-    col: Tensor
-    colptr: Tensor
-    csc_row: Tensor
-    csc_pos: Tensor
-    info: Tensor  # int64: whether every row has a self-loop, largest in-degree
 
 
 def available(device: str | torch.device = "cpu") -> tuple[bool, str]:
@@ -59,7 +49,7 @@ def _ids(ids: Tensor) -> Tensor:
     return torch.cat([ids.to(torch.int32), ids.new_zeros(ROW_PADDING, dtype=torch.int32)])
 
 
-def _make_plan(graph: Graph, symmetric: bool) -> _Plan:
+def _make_plan(graph: Graph, symmetric: bool) -> Plan:
     rowptr, col = graph.rowptr, graph.col
     if graph.is_looped:
         all_loops = rowptr.new_ones(())
@@ -70,14 +60,14 @@ def _make_plan(graph: Graph, symmetric: bool) -> _Plan:
     degrees = torch.cat([rowptr[1:] - rowptr[:-1], rowptr.new_zeros(1)])
     info = torch.stack([all_loops, degrees.max()])
     if not symmetric and col.device.type == "cpu" and not values_unknown(col):  # at once in the kernels' own format
-        return _Plan(rowptr, _ids(col), *transposed(graph.row, col, graph.num_src, ROW_PADDING), info)
+        return Plan(rowptr, _ids(col), *transposed(graph.row, col, graph.num_src, ROW_PADDING), info)
     colptr, csc_row, csc_pos = graph.csc
     if symmetric:  # then the transpose is the graph itself, but for the order of edges
-        return _Plan(rowptr, _ids(col), rowptr[:0], col[:0].to(torch.int32), _ids(csc_pos), info)
-    return _Plan(rowptr, _ids(col), colptr, _ids(csc_row), _ids(csc_pos), info)
+        return Plan(rowptr, _ids(col), rowptr[:0], col[:0].to(torch.int32), _ids(csc_pos), info)
+    return Plan(rowptr, _ids(col), colptr, _ids(csc_row), _ids(csc_pos), info)
 
 
-def _plan(graph: Graph, symmetric: bool) -> _Plan:
+def _plan(graph: Graph, symmetric: bool) -> Plan:
     plan = graph.cache.get("fused")
     if plan is None:
         plan = _make_plan(graph, symmetric)
@@ -166,22 +156,24 @@ def distance_attention(
         factor = _edge_numbers("edge_factor", edge_factor, num_edges, heads, u.dtype)
     if value_scale is not None:
         value_scale = value_scale.detach().to(u.dtype)
-    scalars = [_head_numbers("k", k, heads), _head_numbers("beta", beta, heads)]
-    scalars.append(
-        torch.ones_like(scalars[1]) if score_scale is None else _head_numbers("score_scale", score_scale, heads)
-    )
+    k, beta = _head_numbers("k", k, heads), _head_numbers("beta", beta, heads)
+    scale = None if score_scale is None else _head_numbers("score_scale", score_scale, heads)
     if out_k is not None:
         if out_k.numel() != 1:
             raise ValueError(f"out_k must be one number, got shape {tuple(out_k.shape)}")
         out_k = out_k.reshape(1)
     elif out_elu:
         raise ValueError("out_elu acts on points, so it needs out_k")
-    differentiable = [t for t in (u, *scalars, bias, out_k) if t is not None]
-    keep = torch.is_grad_enabled() and any(t.requires_grad for t in differentiable)
+    learned = (u, k, beta, scale, bias, out_k)
+    keep = return_weights or (torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in learned))
     symmetric = graph.is_symmetric
-    out, _, _, _, e, zinv = fused_attention(
-        u, *scalars, bias, factor, value_scale, *_plan(graph, symmetric), out_k,
-        num_edges, self_score == "mean", symmetric, keep or return_weights, out_elu,
+    inputs = Inputs(
+        u, k, beta, scale, bias, factor, value_scale, *_plan(graph, symmetric), out_k,
+        num_edges, self_score == "mean", symmetric, keep, out_elu,
     )  # fmt: skip
-    weights = (e.detach() * zinv.detach()[:, graph.row]).t().to(dtype) if return_weights else None
+    out, nodes, edges = fused_attention(inputs)
+    weights = None
+    if return_weights:
+        parts = Kept.of(inputs, inputs.shape).views(nodes.detach(), edges.detach(), inputs)
+        weights = (parts["e"] * parts["zinv"][:, graph.row]).t().to(dtype)
     return out.to(dtype), weights

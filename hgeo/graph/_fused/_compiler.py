@@ -71,6 +71,17 @@ def cache_folder() -> pathlib.Path:
 
 
 @functools.cache
+def _processor() -> tuple[str, str]:
+    """Name and features of the processor to compile for: this one, or that of Numba's own settings."""
+    import llvmlite.binding as llvm
+
+    name, features = os.environ.get("NUMBA_CPU_NAME"), os.environ.get("NUMBA_CPU_FEATURES")
+    if features is None:
+        features = llvm.get_host_cpu_features().flatten() if name is None else ""
+    return name or llvm.get_host_cpu_name(), features
+
+
+@functools.cache
 def _target() -> Any:
     import llvmlite.binding as llvm
 
@@ -79,8 +90,8 @@ def _target() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
-    features = llvm.get_host_cpu_features().flatten()
-    return target.create_target_machine(cpu=llvm.get_host_cpu_name(), features=features, opt=3, jit=True)
+    name, features = _processor()
+    return target.create_target_machine(cpu=name, features=features, opt=3, jit=True)
 
 
 @functools.cache
@@ -99,8 +110,7 @@ def _key() -> str:
         importlib.metadata.version("llvmlite"),
         platform.python_version(),
         llvm.get_process_triple(),
-        llvm.get_host_cpu_name(),
-        llvm.get_host_cpu_features().flatten(),
+        *_processor(),
     )
     digest.update("\n".join(parts).encode())
     return digest.hexdigest()[:20]

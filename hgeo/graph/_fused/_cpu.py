@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hgeo.graph._fused._arguments import Inputs, Kept, Shape
 from hgeo.graph._fused._compiler import kernel_address, load_kernel
-from hgeo.graph._fused._layout import PHASE, SLOTS, padded_dim, phase, scratch_bytes, tile_width
+from hgeo.graph._fused._layout import PHASE, REALS, ROW, Slots, padded_dim, phase, scratch_bytes, tile_width
 
 __all__ = ["backward", "forward"]
 
-_PLACE = {name: place for place, name in enumerate(SLOTS)}
 # Gathered records of a block should stay in a core's second-level cache until they are gathered again.
 _BLOCK_BYTES = 192 * 1024
 _JOBS = 32  # a head's blocks are dealt out in about that many jobs, whatever the number of threads
@@ -33,94 +33,31 @@ _FLAT_ROOT = 2.0**-50  # stands for √|k| at k = 0, see _simd
 _TINY_SCALE = 2.0**-40  # stands for a score scale of exactly 0: scores vanish in rounding, values stay exact
 
 
-@functools.cache
-def _sizes(bits: int, dim: int) -> tuple[int, int]:
-    return tile_width(bits, dim), padded_dim(bits, dim)
+class _Program:
+    """Kernels to run one after the other, each by all threads.
 
+    On a small graph making this takes longer than the kernels do, so it is done with plain Python numbers: each touch
+    of a tensor or a NumPy array costs as much as ten of those.
 
-class _Call:
-    """The numbers that a kernel reads, a row of SLOTS a head, and the tensors that they point to.
-
-    On a small graph making these takes longer than the kernels do, so it is done with plain Python numbers: each
-    touch of a tensor or a NumPy array costs as much as ten of those.
+    Args:
+        reals: REALS numbers a row, see Slots.
     """
 
-    def __init__(self, u: Tensor, k: Tensor, beta: Tensor, scale: Tensor) -> None:
-        _, self.heads, self.dim = u.shape
-        self.bits = 32 if u.dtype == torch.float32 else 64
-        self.width, self.padded = _sizes(self.bits, self.dim)
-        self.betas = beta.tolist()
-        self.reals = array("d")
-        for curvature, sharpness, size in zip(k.tolist(), self.betas, scale.tolist(), strict=True):
-            root = max(math.sqrt(abs(curvature)), _FLAT_ROOT)
-            self.reals.extend((curvature, sharpness, size or _TINY_SCALE, root))
-        self.kept: list[Tensor] = []
-        self.row = [0] * len(SLOTS)
-        self.set(heads=self.heads, dim=self.dim, padded=self.padded, u=u)
-
-    def set(self, **values: Tensor | int | bool | None) -> None:
-        for name, value in values.items():
-            if isinstance(value, Tensor):
-                self.kept.append(value)
-                value = value.data_ptr()
-            self.row[_PLACE[name]] = value or 0
-
-    def set_edge_numbers(self, name: str, values: Tensor | None) -> None:
-        """An (E, 1) or (E, heads) tensor, read with strides."""
-        if values is not None:
-            heads = values.shape[1]
-            self.set(**{name: values})
-            self.set(**{f"{name}_edge_stride": heads, f"{name}_head_stride": heads > 1})
-
-    def rows(self, heads: Sequence[int]) -> array[int]:
-        """The arguments as they are now, a row a head."""
-        rows, reals = array("q"), self.reals.buffer_info()[0]
-        for head in heads:
-            self.row[_PLACE["head"]], self.row[_PLACE["reals"]] = head, reals + 32 * head
-            rows.extend(self.row)
-        return rows
-
-    def block(self, stride: int) -> int:
-        return max(256, min(4096, _BLOCK_BYTES // (stride * self.bits // 8)))
-
-    def scratch(self, arrays: int = 0, edges: int = 0) -> int:
-        return scratch_bytes(self.bits, self.padded, arrays, edges)
-
-
-class _Program:
-    """Kernels to run one after the other, each by all threads."""
-
-    def __init__(self) -> None:
-        self.phases = array("q")
-        self.kept: list[Any] = []
+    def __init__(self, reals: list[float]) -> None:
+        self.reals = reals
+        self.phases: list[tuple[int, int, int, int, int, int]] = []
         self.scratch = 0
         self.errors: list[BaseException] = []
 
-    def add(
-        self, call: _Call, kernel: str, count: int, chunk: int, scratch: int, heads: Sequence[int] | None = None
-    ) -> Callable[[], list[list[float]]]:
-        """A kernel over [0, count) in chunks, for all heads or these.
-
-        What is returned gives, once the program has run, the sums of what the jobs left: three lists, a number a head.
-        """
-        heads = range(call.heads) if heads is None else heads
-        per_head = -(-count // chunk)
-        jobs = per_head * len(heads)
-        rows, partial = call.rows(heads), array("d", bytes(24 * jobs))
-        address = kernel_address(call.bits, call.width, kernel)
-        places = rows.buffer_info()[0], partial.buffer_info()[0]
-        self.phases.extend(phase(address, places[0], jobs, per_head, chunk, count, places[1]))
-        self.kept += (call, rows, partial)
+    def add(self, kernel: int, first: int, rows: int, count: int, chunk: int, scratch: int) -> None:
+        """The kernel at this address over [0, count) in chunks, for so many rows from ``first`` on."""
+        jobs_a_row = -(-count // chunk)
+        self.phases.append((kernel, first, jobs_a_row * rows, jobs_a_row, chunk, count))
         self.scratch = max(self.scratch, scratch)
 
-        def sums() -> list[list[float]]:
-            ends = range(0, 3 * jobs + 1, 3 * per_head) if per_head else [0] * (len(heads) + 1)
-            return [[math.fsum(partial[a + n : b : 3]) for a, b in itertools.pairwise(ends)] for n in range(3)]
-
-        return sums
-
-    def run(self, work: int) -> None:
+    def run(self, slots: Sequence[int], work: int) -> None:
         """Do it all, by more than one thread if there is enough work."""
+        self._assemble(slots)
         threads = torch.get_num_threads() if work >= _SERIAL_WORK else 1
         if threads > 1:
             queue = _helpers(threads - 1)
@@ -130,6 +67,28 @@ class _Program:
         if self.errors:
             raise self.errors[0]
 
+    def sums(self, number: int) -> list[list[float]]:
+        """What the jobs of a phase that has run left: three numbers a row, each the sum over its jobs."""
+        begin = len(self.reals) + 3 * sum(jobs for _, _, jobs, *_ in self.phases[:number])
+        _, _, jobs, jobs_a_row, _, _ = self.phases[number]
+        ends = range(begin, begin + 3 * jobs + 1, 3 * jobs_a_row) if jobs else [begin, begin]
+        return [[math.fsum(self.numbers[a + n : b : 3]) for n in range(3)] for a, b in itertools.pairwise(ends)]
+
+    def _assemble(self, slots: Sequence[int]) -> None:
+        """One array of integers: slots, rows, phases; and one of float64 numbers: reals, then three a job."""
+        self.numbers = array("d", self.reals)
+        self.numbers.frombytes(bytes(24 * sum(jobs for _, _, jobs, *_ in self.phases)))
+        place = self.numbers.buffer_info()[0]
+        words, rows = [*slots], 8 * len(slots)
+        for row in range(len(self.reals) // REALS):
+            words += (-rows - 8 * ROW * row, row, place + 8 * REALS * row)
+        partial = place + 8 * len(self.reals)
+        for kernel, first, jobs, jobs_a_row, chunk, count in self.phases:
+            to_row = rows + 8 * ROW * first - 8 * len(words)
+            words += phase(kernel, to_row, jobs, jobs_a_row, chunk, count, partial)
+            partial += 24 * jobs
+        self.words = array("q", words)
+
     def _help(self) -> None:
         """Take part in a thread that lives on whatever happens; the caller, unless it is done already, hears of it."""
         try:
@@ -138,10 +97,11 @@ class _Program:
             self.errors.append(error)
 
     def _take_part(self) -> None:
-        place = self.phases.buffer_info()[0]
-        count = len(self.phases) // PHASE
+        place, length = self.words.buffer_info()
+        count = len(self.phases)
         try:
-            load_kernel(64, 8, "drive")(place, 0, count, _memory.address(self.scratch), _yield_address())
+            begin = place + 8 * (length - PHASE * count)
+            load_kernel(64, 8, "drive")(begin, 0, count, _memory.address(self.scratch), _yield_address())
         finally:
             _memory.tidy()
 
@@ -195,142 +155,175 @@ def _help(queue: SimpleQueue[Callable[[], None]]) -> None:
         queue.get()()
 
 
-def _needs_max(self_mean: bool, bias: Tensor | None, all_loops: int, betas: list[float]) -> bool:
+@functools.cache
+def _address(bits: int, dim: int, name: str) -> int:
+    """Of a kernel for vectors of this length."""
+    return kernel_address(bits, tile_width(bits, dim), name)
+
+
+@functools.cache
+def _row_scratch(bits: int, dim: int) -> int:
+    """Of kernels that do one row at a time."""
+    return scratch_bytes(bits, padded_dim(bits, dim), 0, 0)
+
+
+def _reals(a: Inputs, heads: int) -> list[float]:
+    """The numbers of every head's row, and of that of the points behind them."""
+    scales = [1.0] * heads if a.scale is None else a.scale.tolist()
+    rows = list(zip(a.k.tolist(), a.beta.tolist(), scales, strict=True))
+    if a.out_k is not None:
+        rows.append((a.out_k.tolist()[0], 1.0, 1.0))
+    reals: list[float] = []
+    for k, beta, scale in rows:
+        reals += (k, beta, scale or _TINY_SCALE, max(math.sqrt(abs(k)), _FLAT_ROOT))
+    return reals
+
+
+def _strided(values: Tensor | None) -> tuple[int, int, int]:
+    """The address of an (E, 1) or (E, heads) tensor and its strides."""
+    if values is None:
+        return 0, 0, 0
+    heads = values.shape[1]
+    return values.data_ptr(), heads, int(heads > 1)
+
+
+def _block(bits: int, record: int) -> int:
+    """Edges of a row block in which every edge gathers so many numbers."""
+    return max(256, min(4096, _BLOCK_BYTES // (record * bits // 8)))
+
+
+def _slots(
+    a: Inputs,
+    shape: Shape,
+    places: Kept,
+    block: int,
+    all_loops: int,
+    reals: list[float],
+    result: Tensor,
+    nodes: Tensor,
+    edges: Tensor,
+    **more: int,
+) -> Slots:
+    """What both directions have in common, and ``more`` that only the backward has."""
+    num_src, num_dst, heads, dim, padded = shape
+    begin, of_edges, size = nodes.data_ptr(), edges.data_ptr(), a.u.element_size()
+    out, points = result.data_ptr(), 0
+    if a.out_k is not None:
+        out, points = begin + size * places.tangent, out
+    bias, bias_edge, bias_head = _strided(a.bias)
+    factor, factor_edge, factor_head = _strided(a.factor)
     # With a self-loop at distance 0 and nothing added to the scores, the largest of a row is known to be 0.
-    return self_mean or bias is not None or not all_loops or min(betas, default=0.0) < 0
+    betas = reals[1 : REALS * heads : REALS]
+    needs_max = a.self_mean or a.bias is not None or not all_loops or min(betas, default=0.0) < 0
+    return Slots(
+        heads=heads,
+        num_src=num_src,
+        num_dst=num_dst,
+        dim=dim,
+        padded=padded,
+        block=block,
+        rowptr=a.rowptr.data_ptr(),
+        col=a.col.data_ptr(),
+        u=a.u.data_ptr(),
+        value_scale=0 if a.value_scale is None else a.value_scale.data_ptr(),
+        bias=bias,
+        bias_edge=bias_edge,
+        bias_head=bias_head,
+        factor=factor,
+        factor_edge=factor_edge,
+        factor_head=factor_head,
+        table=begin,
+        q=of_edges,
+        e=of_edges + size * places.e,
+        zinv=begin + size * places.zinv,
+        out=out,
+        points=points,
+        self_mean=a.self_mean,
+        needs_max=needs_max,
+        keep=a.keep,
+        elu=a.elu,
+        **more,
+    )
 
 
-def forward(
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    info: Tensor,
-    out_k: Tensor | None,
-    num_edges: int,
-    self_mean: bool,
-    keep: bool,
-    elu: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """(result, tangent, table, q, e, 1/Z): see _kernels for the layout of what is kept for the backward."""
-    all_loops, max_degree = info.tolist()
-    num_src, heads, dim = u.shape
-    num_dst = rowptr.shape[0] - 1
-    call = _Call(u, k, beta, scale)
-    stride = call.padded + 4
-    block = call.block(stride)
-    out = u.new_empty(num_dst, heads, dim)
-    table = u.new_empty(heads, num_src, stride)
-    q = u.new_empty(heads, num_edges if keep else 0)
-    e = u.new_empty(heads, num_edges if keep else 0)
-    zinv = u.new_empty(heads, num_dst)
-    call.set(num_src=num_src, num_dst=num_dst, block=block, rowptr=rowptr, col=col, value_scale=value_scale)
-    call.set(table=table, q=q, e=e, zinv=zinv, out=out, self_mean=self_mean, keep=keep)
-    call.set(needs_max=_needs_max(self_mean, bias, all_loops, call.betas))
-    call.set_edge_numbers("bias", bias)
-    call.set_edge_numbers("factor", factor)
-    program = _Program()
-    program.add(call, "pack", num_src, _NODES, call.scratch())
-    blocks = num_edges // block + 1
-    program.add(call, "forward", blocks, max(1, blocks // _JOBS), call.scratch(4, block + max_degree))
-    result, tangent = out, u.new_empty(0)
-    if out_k is not None:
-        result, tangent = u.new_empty(num_dst, heads * dim), out
-        rows = _rows(tangent, out_k, elu)
-        rows.set(out=result)
-        program.add(rows, "points", num_dst, _NODES, rows.scratch())
-    program.run(num_edges * heads * dim)
-    return result, tangent, table, q, e, zinv
+def forward(a: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+    """The result, and what is kept for the backward: see Kept."""
+    u, shape = a.u, a.shape
+    num_src, num_dst, heads, dim, padded = shape
+    all_loops, max_degree = a.info.tolist()
+    bits, places = 8 * u.element_size(), Kept.of(a, shape)
+    nodes, edges = u.new_empty(places.nodes), u.new_empty(places.edges)
+    result = u.new_empty(num_dst, heads, dim) if a.out_k is None else u.new_empty(num_dst, heads * dim)
+    reals, block = _reals(a, heads), _block(bits, padded + 4)
+    program = _Program(reals)
+    program.add(_address(bits, dim, "pack"), 0, heads, num_src, _NODES, _row_scratch(bits, dim))
+    blocks = a.num_edges // block + 1
+    scratch = scratch_bytes(bits, padded, 4, block + max_degree)
+    program.add(_address(bits, dim, "forward"), 0, heads, blocks, max(1, blocks // _JOBS), scratch)
+    if a.out_k is not None:
+        length = heads * dim
+        program.add(_address(bits, length, "points"), heads, 1, num_dst, _NODES, _row_scratch(bits, length))
+    slots = _slots(a, shape, places, block, all_loops, reals, result, nodes, edges)
+    program.run(slots, a.num_edges * heads * dim)
+    return result, nodes, edges
 
 
 def backward(
-    grad_out: Tensor,
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    colptr: Tensor,
-    csc_row: Tensor,
-    csc_pos: Tensor,
-    info: Tensor,
-    out_k: Tensor | None,
-    result: Tensor,
-    tangent: Tensor,
-    table: Tensor,
-    q: Tensor,
-    e: Tensor,
-    zinv: Tensor,
-    num_edges: int,
-    self_mean: bool,
-    symmetric: bool,
-    elu: bool,
-    needs_scalars: bool,
-    needs_bias: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of (u, k, beta, score_scale, edge_bias, out_k); that of the bias is (E, heads)."""
-    all_loops, max_degree = info.tolist()
-    num_src, heads, dim = u.shape
-    num_dst = rowptr.shape[0] - 1
-    program = _Program()
-    of_points = None
-    if out_k is not None:
-        rows = _rows(tangent, out_k, elu)
-        rows.set(out=result, grad_out=grad_out)
-        result, grad_out = tangent, torch.empty_like(tangent)
-        rows.set(grad_u=grad_out)
-        of_points = program.add(rows, "points_backward", num_dst, _NODES, rows.scratch())
-    call = _Call(u, k, beta, scale)
-    pair_stride = 2 * call.padded + 4
-    block = call.block(pair_stride)
-    pairs = u.new_empty(heads, num_dst, pair_stride)
+    grad: Tensor, a: Inputs, result: Tensor, nodes: Tensor, edges: Tensor, needs_scalars: bool, needs_bias: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of u, of the scalars and of the bias; see _ops."""
+    u, shape = a.u, a.shape
+    _, num_dst, heads, dim, padded = shape
+    all_loops, max_degree = a.info.tolist()
+    bits = 8 * u.element_size()
+    reals, block = _reals(a, heads), _block(bits, 2 * padded + 4)
+    pairs = u.new_empty(heads, num_dst, 2 * padded + 4)
+    tangents = grad if a.out_k is None else u.new_empty(num_dst, heads, dim)  # ∂L/∂tangent
+    # the edge terms, the largest buffer, are those of one head at a time, as the row terms
+    terms, sides = (0, 0) if a.symmetric else (a.num_edges + 1, num_dst)
+    edge_terms, row_terms = u.new_empty(terms, 4), u.new_empty(sides, padded + 1)
     grad_u = torch.empty_like(u)
-    grad_bias = u.new_empty(heads, num_edges) if needs_bias else None
-    call.set(num_src=num_src, num_dst=num_dst, block=block, rowptr=rowptr, col=col, value_scale=value_scale)
-    call.set(colptr=colptr, csc_row=csc_row, csc_pos=csc_pos, pairs=pairs, grad_out=grad_out, out=result)
-    call.set(table=table, q=q, e=e, zinv=zinv, self_mean=self_mean, grad_u=grad_u, grad_bias=grad_bias)
-    call.set(needs_max=_needs_max(self_mean, bias, all_loops, call.betas), needs_scalars=needs_scalars)
-    call.set_edge_numbers("factor", factor)
-    program.add(call, "pack_backward", num_dst, _NODES, call.scratch())
-    blocks = num_edges // block + 1
-    chunk = max(1, blocks // _JOBS)
-    scratch = call.scratch(6, block + max_degree)
-    parts = []
-    if symmetric:
-        parts.append(program.add(call, "backward_symmetric", blocks, chunk, scratch))
+    grad_bias = u.new_empty(heads, a.num_edges) if needs_bias else None
+    program = _Program(reals)
+    if a.out_k is not None:
+        length = heads * dim
+        program.add(_address(bits, length, "points_backward"), heads, 1, num_dst, _NODES, _row_scratch(bits, length))
+    program.add(_address(bits, dim, "pack_backward"), 0, heads, num_dst, _NODES, _row_scratch(bits, dim))
+    blocks = a.num_edges // block + 1
+    chunk, scratch = max(1, blocks // _JOBS), scratch_bytes(bits, padded, 6, block + max_degree)
+    first = len(program.phases)
+    if a.symmetric:
+        program.add(_address(bits, dim, "backward_symmetric"), 0, heads, blocks, chunk, scratch)
     else:
-        # the edge terms, the largest buffer, are those of one head
-        edge_terms, row_terms = u.new_empty(num_edges + 1, 4), u.new_empty(num_dst, call.padded + 1)
-        call.set(edge_terms=edge_terms, row_terms=row_terms)
+        passes = _address(bits, dim, "backward_rows"), _address(bits, dim, "backward_columns")
         for head in range(heads):
-            for kernel in ("backward_rows", "backward_columns"):
-                parts.append(program.add(call, kernel, blocks, chunk, scratch, (head,)))
-    program.run(num_edges * heads * dim)
-    if symmetric:
-        sums = parts[0]()
-    else:  # by rows and by columns, head after head
-        both = [part() for part in parts]
-        sums = [[both[2 * head][n][0] + both[2 * head + 1][n][0] for head in range(heads)] for n in range(3)]
-    by_beta, by_k, by_scale = (torch.tensor(numbers, dtype=k.dtype, device=k.device) for numbers in sums)
-    grad_bias = u.new_empty(0, heads) if grad_bias is None else grad_bias.t().contiguous()
-    grad_out_k = u.new_empty(0)
-    if of_points is not None:
-        grad_out_k = torch.tensor(of_points()[1], dtype=k.dtype, device=k.device)
-    return grad_u, by_k, by_beta, by_scale, grad_bias, grad_out_k
-
-
-def _rows(tangent: Tensor, k: Tensor, elu: bool) -> _Call:
-    """A call of a kernel that maps rows: one head, as long as all of them together."""
-    rows, heads, dim = tangent.shape
-    call = _Call(tangent.view(rows, 1, heads * dim), k, k, torch.ones_like(k))
-    call.set(keep=elu)
-    return call
+            for kernel in passes:
+                program.add(kernel, head, 1, blocks, chunk, scratch)
+    slots = _slots(
+        a, shape, Kept.of(a, shape), block, all_loops, reals, result, nodes, edges,
+        colptr=a.colptr.data_ptr(),
+        csc_row=a.csc_row.data_ptr(),
+        csc_pos=a.csc_pos.data_ptr(),
+        grad_out=tangents.data_ptr(),
+        grad_points=grad.data_ptr(),
+        pairs=pairs.data_ptr(),
+        edge_terms=edge_terms.data_ptr(),
+        row_terms=row_terms.data_ptr(),
+        grad_u=grad_u.data_ptr(),
+        grad_bias=0 if grad_bias is None else grad_bias.data_ptr(),
+        needs_scalars=needs_scalars,
+    )  # fmt: skip
+    program.run(slots, a.num_edges * heads * dim)
+    scalars = u.new_empty(0)
+    if needs_scalars:
+        if a.symmetric:
+            sums = program.sums(first)
+        else:  # by rows and by columns, head after head
+            parts = [program.sums(first + n)[0] for n in range(2 * heads)]
+            sums = [[x + y for x, y in zip(*parts[n : n + 2], strict=True)] for n in range(0, 2 * heads, 2)]
+        numbers = [row[n] for n in (1, 0, 2) for row in sums]
+        if a.out_k is not None:
+            numbers.append(program.sums(0)[0][1])
+        scalars = torch.tensor(numbers, dtype=u.dtype, device=u.device)
+    bias = u.new_empty(0, heads) if grad_bias is None else grad_bias.t().contiguous()
+    return grad_u, scalars, bias

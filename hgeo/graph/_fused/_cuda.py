@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hgeo.graph._fused._layout import padded_dim
+from hgeo.graph._fused._arguments import Inputs, Kept
 
 __all__ = ["backward", "forward"]
 
@@ -359,8 +359,10 @@ def _tan_slope_coefficients(count: int = 9) -> list[float]:
     return [n * t[n] for n in range(1, count)]
 
 
-def _heads(k: Tensor, beta: Tensor, scale: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    k, beta, scale = (t.detach().double().contiguous() for t in (k, beta, scale))  # kernels read a number a head
+def _heads(a: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+    """float64 k, beta and scale, contiguous: kernels read a number a head."""
+    k, beta = (t.detach().double().contiguous() for t in (a.k, a.beta))
+    scale = torch.ones_like(k) if a.scale is None else a.scale.detach().double().contiguous()
     return k, beta, torch.where(scale == 0, _TINY_SCALE, scale)
 
 
@@ -381,35 +383,22 @@ def _edge_numbers(values: Tensor | None, like: Tensor) -> tuple[Tensor, int, int
     return values, heads, 1 if heads > 1 else 0
 
 
-def _sums(
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    info: Tensor,
-    num_edges: int,
-    self_mean: bool,
-    keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """(sums, table, q, e, 1/Z)."""
-    num_src, heads, dim = u.shape
-    num_dst = rowptr.shape[0] - 1
-    padded = padded_dim(torch.finfo(u.dtype).bits, dim)
-    ks, betas, scales = _heads(k, beta, scale)
+def _sums(a: Inputs, parts: dict[str, Tensor], out: Tensor) -> None:
+    """Fill ``out`` with the weighted sums and the parts of what is kept."""
+    u, rowptr, col, num_edges, factor, bias = a.u, a.rowptr, a.col, a.num_edges, a.factor, a.bias
+    num_src, num_dst, heads, dim, padded = a.shape
+    table, zinv = parts["table"], parts["zinv"]
+    ks, betas, scales = _heads(a)
     tau, inverse_a, _, _, _ = _node_maps(u, ks, scales)
-    values = 1.0 / tau if value_scale is None else value_scale.double()[:, None] / tau
-    table = u.new_zeros(heads, num_src, padded + 4)
+    values = 1.0 / tau if a.value_scale is None else a.value_scale.double()[:, None] / tau
+    table.zero_()
     table[:, :, :dim] = (tau.to(u.dtype)[:, :, None] * u).transpose(0, 1)
     table[:, :, padded] = inverse_a.t()
     table[:, :, padded + 1] = values.t()
     ks, betas = ks.to(u.dtype), betas.to(u.dtype)
     q, s, e = (u.new_empty(heads, num_edges) for _ in range(3))
-    out, zinv = u.new_empty(num_dst, heads, dim), u.new_empty(heads, num_dst)
+    if a.keep:
+        q, e = parts["q"], parts["e"]
     grid, blocks = (num_dst, heads), _blocks(padded)
     if num_dst and heads:
         with _on(u.device):
@@ -417,44 +406,19 @@ def _sums(
             _sum_kernel[grid](
                 rowptr, col, table, s, *_edge_numbers(bias, table), *_edge_numbers(factor, table), e, zinv, out,
                 num_src, num_edges, heads, dim, padded,
-                SELF_MEAN=self_mean, HAS_BIAS=bias is not None, HAS_FACTOR=factor is not None, **blocks,
+                SELF_MEAN=a.self_mean, HAS_BIAS=bias is not None, HAS_FACTOR=factor is not None, **blocks,
             )  # fmt: skip
-    return (out, table, q, e, zinv) if keep else (out, table, q[:, :0].clone(), e[:, :0].clone(), zinv)
 
 
 def _sums_backward(
-    grad_out: Tensor,
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    colptr: Tensor,
-    csc_row: Tensor,
-    csc_pos: Tensor,
-    info: Tensor,
-    out: Tensor,
-    table: Tensor,
-    q: Tensor,
-    e: Tensor,
-    zinv: Tensor,
-    num_edges: int,
-    self_mean: bool,
-    symmetric: bool,
-    needs_scalars: bool,
-    needs_bias: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of (u, k, beta, score_scale, edge_bias), the last (E, heads)."""
-    if symmetric:
-        colptr, csc_row = rowptr, col
-    num_src, heads, dim = u.shape
-    num_dst = rowptr.shape[0] - 1
-    padded = table.shape[2] - 4
-    ks, betas, scales = _heads(k, beta, scale)
+    grad_out: Tensor, a: Inputs, parts: dict[str, Tensor], out: Tensor, needs_bias: bool
+) -> tuple[Tensor, list[Tensor], Tensor]:
+    """Gradients of u, of (k, beta, scale), and of the bias."""
+    u, rowptr, col, num_edges, factor = a.u, a.rowptr, a.col, a.num_edges, a.factor
+    colptr, csc_row = (rowptr, col) if a.symmetric else (a.colptr, a.csc_row)
+    table, q, e, zinv = (parts[name] for name in ("table", "q", "e", "zinv"))
+    num_src, num_dst, heads, dim, padded = a.shape
+    ks, betas, scales = _heads(a)
     ks_here, betas_here = ks.to(u.dtype), betas.to(u.dtype)
     g = grad_out * zinv.t()[:, :, None]
     g_table = u.new_zeros(heads, num_dst, padded)
@@ -472,10 +436,10 @@ def _sums_backward(
             _backward_rows_kernel[(num_dst, heads)](
                 rowptr, col, table, g_table, means, ks_here, betas_here, q, e, *numbers,
                 coefficient, radial_edge, score, row_point, row_radial, scalars, num_src, num_edges, padded,
-                SELF_MEAN=self_mean, HAS_FACTOR=factor is not None, **blocks,
+                SELF_MEAN=a.self_mean, HAS_FACTOR=factor is not None, **blocks,
             )  # fmt: skip
             _backward_columns_kernel[(num_src, heads)](
-                colptr, csc_row, csc_pos, table, g_table, e, *numbers,
+                colptr, csc_row, a.csc_pos, table, g_table, e, *numbers,
                 coefficient, radial_edge, row_point, row_radial, point, value, radial, num_dst, num_edges, padded,
                 HAS_FACTOR=factor is not None, **blocks,
             )  # fmt: skip
@@ -488,15 +452,15 @@ def _sums_backward(
     m = slope * gu * scales - t * radial.t().double()
     m = torch.where(clipped, -t * gu / (2.0 * ks * scales * torch.where(clipped, square, 1.0)), m)
     g_value = value[:, :, :dim].transpose(0, 1)
-    if value_scale is not None:
-        g_value = value_scale[:, None, None] * g_value
+    if a.value_scale is not None:
+        g_value = a.value_scale[:, None, None] * g_value
     along = (2.0 * ks * scales * scales * m).to(u.dtype)
     grad_u = (g_value + tau.to(u.dtype)[:, :, None] * g_point + along[:, :, None] * u).contiguous()
     by_beta, by_k = scalars.double().sum(-1)
     by_k = by_k + (scales * scales * square * m).sum(0)
     by_scale = (t * gu + 2.0 * ks * m * scales * square).sum(0)
     grad_bias = score.t().contiguous() if needs_bias else u.new_empty(0, heads)
-    return grad_u, by_k.to(k.dtype), by_beta.to(beta.dtype), by_scale.to(scale.dtype), grad_bias
+    return grad_u, [by_k, by_beta, by_scale], grad_bias
 
 
 def _points(tangent: Tensor, k: Tensor, elu: bool) -> Tensor:
@@ -519,69 +483,30 @@ def _points_backward(grad: Tensor, tangent: Tensor, k: Tensor, result: Tensor, e
     return grad_rows.view(tangent.shape), (square * m).sum().to(k.dtype).reshape(k.shape)
 
 
-def forward(
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    info: Tensor,
-    out_k: Tensor | None,
-    num_edges: int,
-    self_mean: bool,
-    keep: bool,
-    elu: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """(result, tangent, table, q, e, 1/Z), as on the CPU; nothing here waits for the device."""
-    sums, table, q, e, zinv = _sums(
-        u, k, beta, scale, bias, factor, value_scale, rowptr, col, info, num_edges, self_mean, keep
-    )  # fmt: skip
-    if out_k is None:
-        return sums, sums.new_empty(0), table, q, e, zinv
-    return _points(sums, out_k, elu), sums, table, q, e, zinv
+def forward(a: Inputs) -> tuple[Tensor, Tensor, Tensor]:
+    """The result and what is kept, as on the CPU; nothing here waits for the device."""
+    _, num_dst, heads, dim, _ = shape = a.shape
+    places = Kept.of(a, shape)
+    nodes, edges = a.u.new_empty(places.nodes), a.u.new_empty(places.edges)
+    parts = places.views(nodes, edges, a)
+    if a.out_k is None:
+        result = a.u.new_empty(num_dst, heads, dim)
+        _sums(a, parts, result)
+        return result, nodes, edges
+    _sums(a, parts, parts["tangent"])
+    return _points(parts["tangent"], a.out_k, a.elu), nodes, edges
 
 
 def backward(
-    grad_out: Tensor,
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    colptr: Tensor,
-    csc_row: Tensor,
-    csc_pos: Tensor,
-    info: Tensor,
-    out_k: Tensor | None,
-    result: Tensor,
-    tangent: Tensor,
-    table: Tensor,
-    q: Tensor,
-    e: Tensor,
-    zinv: Tensor,
-    num_edges: int,
-    self_mean: bool,
-    symmetric: bool,
-    elu: bool,
-    needs_scalars: bool,
-    needs_bias: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of (u, k, beta, score_scale, edge_bias, out_k); that of the bias is (E, heads)."""
-    grad_out_k = u.new_empty(0)
-    if out_k is None:
-        tangent = result
-    else:
-        grad_out, grad_out_k = _points_backward(grad_out, tangent, out_k, result, elu)
-    grads = _sums_backward(
-        grad_out, u, k, beta, scale, bias, factor, value_scale, rowptr, col, colptr, csc_row, csc_pos, info, tangent,
-        table, q, e, zinv, num_edges, self_mean, symmetric, needs_scalars, needs_bias,
-    )  # fmt: skip
-    return *grads, grad_out_k
+    grad: Tensor, a: Inputs, result: Tensor, nodes: Tensor, edges: Tensor, needs_scalars: bool, needs_bias: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of u, of the scalars and of the bias; see _ops."""
+    parts = Kept.of(a, a.shape).views(nodes, edges, a)
+    out, more = result, []
+    if a.out_k is not None:
+        out = parts["tangent"]
+        grad, by_out_k = _points_backward(grad, out, a.out_k, result, a.elu)
+        more.append(by_out_k)
+    grad_u, scalars, grad_bias = _sums_backward(grad, a, parts, out, needs_bias)
+    numbers = torch.cat([t.to(a.u.dtype) for t in (*scalars, *more)]) if needs_scalars else a.u.new_empty(0)
+    return grad_u, numbers, grad_bias

@@ -1,7 +1,7 @@
 """The CPU kernels, as Numba compiles them: one set for each (dtype, tile width).
 
 Every kernel has the signature ``(args, begin, end, scratch, partial)`` of 64-bit integers: ``args`` is the address of
-the array whose places :data:`SLOTS` names, ``[begin, end)`` the nodes or row blocks to do, ``scratch`` the address of
+a row that leads to the :class:`Slots`, ``[begin, end)`` the nodes or row blocks to do, ``scratch`` the address of
 memory that belongs to the calling thread, ``partial`` that of three float64 numbers for gradients of scalars.
 
 Layout. One head is one problem: its *table* has, a source, a point and a record of four numbers,
@@ -32,7 +32,7 @@ from typing import Any
 import numba
 from numba import types
 
-from hgeo.graph._fused._layout import NODES, PHASE, PHASE_DONE, PHASE_NEXT, SLOTS, edge_lanes
+from hgeo.graph._fused._layout import MAPS, NODES, PHASE, PHASE_DONE, PHASE_NEXT, ROW, ROW_PADDING, Slots, edge_lanes
 from hgeo.graph._fused._simd import (
     TAN_SLOPE,
     call,
@@ -67,44 +67,7 @@ __all__ = ["make_kernels"]
 _INT = types.int64
 _ID = types.int32
 _DOUBLE = types.float64
-(
-    _REALS,
-    _HEAD,
-    _HEADS,
-    _NUM_SRC,
-    _NUM_DST,
-    _DIM,
-    _PADDED,
-    _BLOCK,
-    _ROWPTR,
-    _COL,
-    _COLPTR,
-    _CSC_ROW,
-    _CSC_POS,
-    _U,
-    _VALUE_SCALE,
-    _BIAS,
-    _BIAS_EDGE,
-    _BIAS_HEAD,
-    _FACTOR,
-    _FACTOR_EDGE,
-    _FACTOR_HEAD,
-    _TABLE,
-    _Q,
-    _E,
-    _ZINV,
-    _OUT,
-    _GRAD_OUT,
-    _PAIRS,
-    _EDGE_TERMS,
-    _ROW_TERMS,
-    _GRAD_U,
-    _GRAD_BIAS,
-    _SELF_MEAN,
-    _NEEDS_MAX,
-    _KEEP,
-    _NEEDS_SCALARS,
-) = range(len(SLOTS))
+_AT = Slots(*range(len(Slots._fields)))  # the places of the slots
 
 # how many edges ahead a record is asked for, and how many of its cache lines; the hardware fetches on from there
 _AHEAD = 24
@@ -136,9 +99,19 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     double_width = 2 * width
     fold = min(width, lanes)
     nodes = NODES
-    slots = len(SLOTS)
-    maps_bytes = 4 * NODES * 8
+    padding = ROW_PADDING
+    maps_bytes = MAPS * NODES * 8
     jit: Any = numba.njit(error_model="numpy", fastmath={"contract"})
+
+    @jit
+    def row_of(args: int) -> tuple[int, int, int]:
+        """The address of the slots, the head and the address of its numbers, from that of a row."""
+        return args + load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT)
+
+    @jit
+    def row_length(args: int) -> int:
+        """Numbers in a row of all heads."""
+        return load(args, _AT.heads, _INT) * load(args, _AT.dim, _INT)
 
     @jit
     def node_maps(k: float, scale: float, square: float) -> tuple[float, float, float]:
@@ -278,12 +251,12 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     def pack(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Fill the table for sources [begin, end)."""
-        reals = load(args, _REALS, _INT)
+        args, head, reals = row_of(args)
         k, scale = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE)
-        head, heads, sources = load(args, _HEAD, _INT), load(args, _HEADS, _INT), load(args, _NUM_SRC, _INT)
-        dim, padded = load(args, _DIM, _INT), load(args, _PADDED, _INT)
-        u, table = load(args, _U, _INT), load(args, _TABLE, _INT)
-        value_scale = load(args, _VALUE_SCALE, _INT)
+        heads, sources = load(args, _AT.heads, _INT), load(args, _AT.num_src, _INT)
+        dim, padded = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT)
+        u, table = load(args, _AT.u, _INT), load(args, _AT.table, _INT)
+        value_scale = load(args, _AT.value_scale, _INT)
         records = table + heads * sources * padded * size
         for first in range(begin, end, nodes):
             last = min(first + nodes, end)
@@ -306,24 +279,24 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     def forward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Scores, softmax and weighted sum for row blocks [begin, end)."""
-        reals = load(args, _REALS, _INT)
+        args, head, reals = row_of(args)
         k, beta = load(reals, 0, _DOUBLE), load(reals, 1, _DOUBLE)
         root, twice_inverse_root = real(load(reals, 3, _DOUBLE)), real(2.0 / load(reals, 3, _DOUBLE))
-        head, heads = load(args, _HEAD, _INT), load(args, _HEADS, _INT)
-        rows = load(args, _NUM_DST, _INT)
-        dim, padded, block = load(args, _DIM, _INT), load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
-        rowptr, col = load(args, _ROWPTR, _INT), load(args, _COL, _INT)
-        bias, factor = load(args, _BIAS, _INT), load(args, _FACTOR, _INT)
-        bias_edge, bias_head = load(args, _BIAS_EDGE, _INT), load(args, _BIAS_HEAD, _INT) * head
-        factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        sources = load(args, _NUM_SRC, _INT)
-        table = load(args, _TABLE, _INT) + head * sources * padded * size
-        records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * sources * size
+        heads = load(args, _AT.heads, _INT)
+        rows = load(args, _AT.num_dst, _INT)
+        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
+        rowptr, col = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT)
+        bias, factor = load(args, _AT.bias, _INT), load(args, _AT.factor, _INT)
+        bias_edge, bias_head = load(args, _AT.bias_edge, _INT), load(args, _AT.bias_head, _INT) * head
+        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
+        sources = load(args, _AT.num_src, _INT)
+        table = load(args, _AT.table, _INT) + head * sources * padded * size
+        records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
         edges = load(rowptr, rows, _INT)
-        out, zinv = load(args, _OUT, _INT), load(args, _ZINV, _INT) + head * rows * size
-        q_all, e_all = load(args, _Q, _INT) + head * edges * size, load(args, _E, _INT) + head * edges * size
-        self_mean, needs_max = load(args, _SELF_MEAN, _INT) != 0, load(args, _NEEDS_MAX, _INT) != 0
-        keep = load(args, _KEEP, _INT) != 0
+        out, zinv = load(args, _AT.out, _INT), load(args, _AT.zinv, _INT) + head * rows * size
+        q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
+        self_mean, needs_max = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_max, _INT) != 0
+        keep = load(args, _AT.keep, _INT) != 0
         spherical = k > 0.0
         far = real(0.75 / k) if spherical else real(math.inf)
         minus_beta = vsplat(real(-beta), lanes)
@@ -435,17 +408,18 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     def pack_backward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Fill the pair table for destinations [begin, end)."""
-        head, heads = load(args, _HEAD, _INT), load(args, _HEADS, _INT)
-        sources, rows = load(args, _NUM_SRC, _INT), load(args, _NUM_DST, _INT)
-        dim, padded = load(args, _DIM, _INT), load(args, _PADDED, _INT)
-        table, pairs = load(args, _TABLE, _INT), load(args, _PAIRS, _INT)
-        out, grad_out, zinv = load(args, _OUT, _INT), load(args, _GRAD_OUT, _INT), load(args, _ZINV, _INT)
-        rowptr, col = load(args, _ROWPTR, _INT), load(args, _COL, _INT)
+        args, head, _ = row_of(args)
+        heads = load(args, _AT.heads, _INT)
+        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
+        dim, padded = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT)
+        table, pairs = load(args, _AT.table, _INT), load(args, _AT.pairs, _INT)
+        out, grad_out, zinv = load(args, _AT.out, _INT), load(args, _AT.grad_out, _INT), load(args, _AT.zinv, _INT)
+        rowptr, col = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT)
         edges = load(rowptr, rows, _INT)
-        e_all = load(args, _E, _INT) + head * edges * (bits // 8)
-        factor = load(args, _FACTOR, _INT)
-        factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        self_mean = load(args, _SELF_MEAN, _INT) != 0
+        e_all = load(args, _AT.e, _INT) + head * edges * (bits // 8)
+        factor = load(args, _AT.factor, _INT)
+        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
+        self_mean = load(args, _AT.self_mean, _INT) != 0
         table_records = table + heads * sources * padded * size
         pair_records = pairs + heads * rows * 2 * padded * size
         for i in range(begin, end):
@@ -515,63 +489,66 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
             store(partial, 1, load(partial, 1, _DOUBLE) - beta * _DOUBLE(vsum(by_k)))
 
     @jit
-    def radial_slope(
-        k: float, scale: float, square: float, tau: float, slope: float, gu: float, radial: float
-    ) -> float:  # fmt: skip
-        """m = T' g·v - T ∂L/∂ln(1/a), with g = ∂L/∂p and gu = g·u.
+    def radial_slope(k: float, scale: float, square: float, t: float, slope: float, gu: float, radial: float) -> float:
+        """m = T' g·v - T ∂L/∂ln(1/a), with g = ∂L/∂p, gu = g·u, t = T.
 
         p = T(z) v with v = s u, z = k|v|², and d ln(1/a)/dz = -T, so ∂L/∂v = T g + 2k m v and ∂L/∂k = |v|² m.
         A clipped point only turns: its m takes the radial part away.
         """
-        t = tau / scale
         if k * scale * scale * square < -limit_angle * limit_angle:
             return -t * gu / (2.0 * k * scale * square)
         return slope * gu * scale - t * radial
 
     @jit
     def finish_node(
-        u: int, source: int, dim: int, padded: int, sums: int, radial: float, value: float, reals: int, record: int,
-        grad_u: int, partial: int,
+        points: int, place: int, square: float, along: float, sums: int, radial: float, value: float, record: int,
+        scalars: tuple[float, float, float], grad_u: int, target: int, dim: int, padded: int, partial: int,
     ) -> None:  # fmt: skip
-        """∂L/∂u of one source, from ``sums`` = (½ ∂L/∂p, ∂L/∂value), and ``radial`` = ∂L/∂ln(1/a)."""
-        k, scale = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE)
-        square = _DOUBLE(square_norm(u, source, dim))
+        """∂L/∂u of one source, from ``sums`` = (g/2, ∂L/∂value) with g = ∂L/∂p, and ``radial`` = ∂L/∂ln(1/a).
+
+        ``square`` is |p|², ``along`` is p·g/2, and ``scalars`` are k, score scale and its inverse. u is not read: the
+        point, which was needed for the sums, is τ u.
+        """
+        k, scale, inverse_scale = scalars
         tau, slope = _DOUBLE(load(record, 2, real)), _DOUBLE(load(record, 3, real))
-        gu = 2.0 * _DOUBLE(dot(sums, 0, u, source, dim))
-        m = radial_slope(k, scale, square, tau, slope, gu, _DOUBLE(radial))
-        store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square * m)
-        store(partial, 2, load(partial, 2, _DOUBLE) + tau / scale * gu + 2.0 * k * m * scale * square)
-        c_point, c_u, c_value = real(2.0 * tau), real(2.0 * k * scale * scale * m), real(value)
-        p8, u8, v8 = vsplat(c_point, width), vsplat(c_u, width), vsplat(c_value, width)
+        inverse_tau = 1.0 / tau
+        square_u = _DOUBLE(square) * inverse_tau * inverse_tau
+        t, gu = tau * inverse_scale, 2.0 * _DOUBLE(along) * inverse_tau
+        m = radial_slope(k, scale, square_u, t, slope, gu, _DOUBLE(radial))
+        store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square_u * m)
+        store(partial, 2, load(partial, 2, _DOUBLE) + t * gu + 2.0 * k * m * scale * square_u)
+        c_point, c_value = real(2.0 * tau), real(value)
+        c_u = real(2.0 * k * scale * scale * m * inverse_tau)
+        g8, u8, v8 = vsplat(c_point, width), vsplat(c_u, width), vsplat(c_value, width)
         full = dim // width * width
         for x in range(0, full, width):
-            g8 = vmul(v8, vload(sums, padded + x, real, width))
-            g8 = vfma(p8, vload(sums, x, real, width), g8)
-            vstore(grad_u, source + x, vfma(u8, vload(u, source + x, real, width), g8))
+            total = vfma(g8, vload(sums, x, real, width), vmul(v8, vload(sums, padded + x, real, width)))
+            vstore(grad_u, target + x, vfma(u8, vload(points, place + x, real, width), total))
         for x in range(full, dim):
             g = c_value * load(sums, padded + x, real) + c_point * load(sums, x, real)
-            store(grad_u, source + x, real(g + c_u * load(u, source + x, real)))
+            store(grad_u, target + x, real(g + c_u * load(points, place + x, real)))
 
     def backward_symmetric(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """∂L/∂u for row blocks [begin, end) of a symmetric graph: an edge and its mirror at once, rows only."""
-        reals = load(args, _REALS, _INT)
-        head, heads, rows = load(args, _HEAD, _INT), load(args, _HEADS, _INT), load(args, _NUM_DST, _INT)
-        dim, padded, block = load(args, _DIM, _INT), load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
-        rowptr, col, mirror = load(args, _ROWPTR, _INT), load(args, _COL, _INT), load(args, _CSC_POS, _INT)
-        factor = load(args, _FACTOR, _INT)
-        factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        pairs = load(args, _PAIRS, _INT) + head * rows * 2 * padded * size
+        args, head, reals = row_of(args)
+        heads, rows = load(args, _AT.heads, _INT), load(args, _AT.num_dst, _INT)
+        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
+        rowptr, col, mirror = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT), load(args, _AT.csc_pos, _INT)
+        factor = load(args, _AT.factor, _INT)
+        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
+        pairs = load(args, _AT.pairs, _INT) + head * rows * 2 * padded * size
         gradients = pairs + padded * size
         fetching = rows * 2 * padded * size > _NEAR
-        records = load(args, _PAIRS, _INT) + (heads * 2 * padded + 4 * head) * rows * size
-        node_records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * rows * size
+        records = load(args, _AT.pairs, _INT) + (heads * 2 * padded + 4 * head) * rows * size
+        node_records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * rows * size
         edges = load(rowptr, rows, _INT)
-        q_all, e_all = load(args, _Q, _INT) + head * edges * size, load(args, _E, _INT) + head * edges * size
-        u, value_scale = load(args, _U, _INT), load(args, _VALUE_SCALE, _INT)
-        grad_u, grad_bias = load(args, _GRAD_U, _INT), load(args, _GRAD_BIAS, _INT)
-        self_mean, needs_scalars = load(args, _SELF_MEAN, _INT) != 0, load(args, _NEEDS_SCALARS, _INT) != 0
+        q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
+        scalars = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), 1.0 / load(reals, 2, _DOUBLE)
+        value_scale = load(args, _AT.value_scale, _INT)
+        grad_u, grad_bias = load(args, _AT.grad_u, _INT), load(args, _AT.grad_bias, _INT)
+        self_mean, needs_scalars = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_scalars, _INT) != 0
         # without a maximum, a bias or a factor, an edge and its mirror have the same unnormalised weight
-        mirrored = load(args, _NEEDS_MAX, _INT) == 0 and factor == 0
+        mirrored = load(args, _AT.needs_max, _INT) == 0 and factor == 0
         lines = min((2 * padded + line - 1) // line, 2 * _MAX_LINES) * line
         sums = scratch + maps_bytes
         to_own, to_mirror = sums + 2 * padded * size, sums + (2 * padded + lanes * fold) * size
@@ -662,6 +639,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
                 pi = i * 2 * padded
                 radial = real(zero)
+                square, along = vsplat(real(zero), width), vsplat(real(zero), width)
                 for t in range(0, padded, width):
                     radial = real(zero)
                     point = vload(pairs, pi + t, real, width)
@@ -676,35 +654,38 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                             vload(pairs, pj + padded, real, width),
                             g_value,
                         )
+                    square, along = vfma(point, point, square), vfma(point, g_point, along)
                     vstore(sums, t, g_point)
                     vstore(sums, padded + t, g_value)
                 value = 1.0
                 if value_scale != 0:
                     value = _DOUBLE(load(value_scale, i, real))
-                source, record = (i * heads + head) * dim, node_records + 4 * i * size
-                finish_node(u, source, dim, padded, sums, radial, value, reals, record, grad_u, partial)
+                finish_node(
+                    pairs, pi, vsum(square), vsum(along), sums, radial, value, node_records + 4 * i * size,
+                    scalars, grad_u, (i * heads + head) * dim, dim, padded, partial,
+                )  # fmt: skip
 
     def backward_rows(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Directed graphs, first pass, row blocks [begin, end): what edges give to destinations, and edge terms.
 
         Edge terms, 4 numbers an edge: ∂L/∂|p_i - p_j|², weight · Z, q ∂L/∂q, 0. Row terms, padded + 1 a destination.
         """
-        reals = load(args, _REALS, _INT)
-        head, heads = load(args, _HEAD, _INT), load(args, _HEADS, _INT)
-        sources, rows = load(args, _NUM_SRC, _INT), load(args, _NUM_DST, _INT)
-        padded, block = load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
-        rowptr, col = load(args, _ROWPTR, _INT), load(args, _COL, _INT)
-        factor = load(args, _FACTOR, _INT)
-        factor_edge, factor_head = load(args, _FACTOR_EDGE, _INT), load(args, _FACTOR_HEAD, _INT) * head
-        table = load(args, _TABLE, _INT) + head * sources * padded * size
-        table_records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * sources * size
-        pairs = load(args, _PAIRS, _INT) + head * rows * 2 * padded * size
-        pair_records = load(args, _PAIRS, _INT) + (heads * 2 * padded + 4 * head) * rows * size
+        args, head, reals = row_of(args)
+        heads = load(args, _AT.heads, _INT)
+        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
+        padded, block = load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
+        rowptr, col = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT)
+        factor = load(args, _AT.factor, _INT)
+        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
+        table = load(args, _AT.table, _INT) + head * sources * padded * size
+        table_records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
+        pairs = load(args, _AT.pairs, _INT) + head * rows * 2 * padded * size
+        pair_records = load(args, _AT.pairs, _INT) + (heads * 2 * padded + 4 * head) * rows * size
         edges = load(rowptr, rows, _INT)
-        q_all, e_all = load(args, _Q, _INT) + head * edges * size, load(args, _E, _INT) + head * edges * size
-        terms, row_terms = load(args, _EDGE_TERMS, _INT), load(args, _ROW_TERMS, _INT)
-        grad_bias = load(args, _GRAD_BIAS, _INT)
-        self_mean, needs_scalars = load(args, _SELF_MEAN, _INT) != 0, load(args, _NEEDS_SCALARS, _INT) != 0
+        q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
+        terms, row_terms = load(args, _AT.edge_terms, _INT), load(args, _AT.row_terms, _INT)
+        grad_bias = load(args, _AT.grad_bias, _INT)
+        self_mean, needs_scalars = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_scalars, _INT) != 0
         lines = min((padded + line - 1) // line, _MAX_LINES) * line
         gradients = pairs + padded * size
         fetching = sources * padded * size > _NEAR
@@ -785,17 +766,18 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     def backward_columns(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Directed graphs, second pass, column blocks [begin, end): what edges give to sources, and ∂L/∂u."""
-        reals = load(args, _REALS, _INT)
-        head, heads = load(args, _HEAD, _INT), load(args, _HEADS, _INT)
-        sources, rows = load(args, _NUM_SRC, _INT), load(args, _NUM_DST, _INT)
-        dim, padded, block = load(args, _DIM, _INT), load(args, _PADDED, _INT), load(args, _BLOCK, _INT)
-        colptr, row, pos = load(args, _COLPTR, _INT), load(args, _CSC_ROW, _INT), load(args, _CSC_POS, _INT)
+        args, head, reals = row_of(args)
+        heads = load(args, _AT.heads, _INT)
+        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
+        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
+        colptr, row, pos = load(args, _AT.colptr, _INT), load(args, _AT.csc_row, _INT), load(args, _AT.csc_pos, _INT)
         pair_stride = 2 * padded
-        table = load(args, _TABLE, _INT) + head * sources * padded * size
-        records = load(args, _TABLE, _INT) + (heads * padded + 4 * head) * sources * size
-        pairs = load(args, _PAIRS, _INT) + head * rows * pair_stride * size
-        terms, row_terms = load(args, _EDGE_TERMS, _INT), load(args, _ROW_TERMS, _INT)
-        u, value_scale, grad_u = load(args, _U, _INT), load(args, _VALUE_SCALE, _INT), load(args, _GRAD_U, _INT)
+        table = load(args, _AT.table, _INT) + head * sources * padded * size
+        records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
+        pairs = load(args, _AT.pairs, _INT) + head * rows * pair_stride * size
+        terms, row_terms = load(args, _AT.edge_terms, _INT), load(args, _AT.row_terms, _INT)
+        scalars = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), 1.0 / load(reals, 2, _DOUBLE)
+        value_scale, grad_u = load(args, _AT.value_scale, _INT), load(args, _AT.grad_u, _INT)
         lines = min((2 * padded + line - 1) // line, 2 * _MAX_LINES) * line
         for b in range(begin, end):
             for j in range(first_row(colptr, sources, b * block), first_row(colptr, sources, (b + 1) * block)):
@@ -804,6 +786,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 radial = real(zero)
                 if j < rows:
                     radial += load(row_terms, j * (padded + 1) + padded, real)
+                square, along = vsplat(real(zero), width), vsplat(real(zero), width)
                 for t in range(0, padded, width):
                     point = vload(table, pj + t, real, width)
                     g_point, g_value = vsplat(real(zero), width), vsplat(real(zero), width)
@@ -825,21 +808,24 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                             vload(pairs, pi + padded, real, width),
                             g_value,
                         )
+                    square, along = vfma(point, point, square), vfma(point, g_point, along)
                     vstore(scratch, t, g_point)
                     vstore(scratch, padded + t, g_value)
                 value = 1.0
                 if value_scale != 0:
                     value = _DOUBLE(load(value_scale, j, real))
-                source, record = (j * heads + head) * dim, records + 4 * j * size
-                finish_node(u, source, dim, padded, scratch, radial, value, reals, record, grad_u, partial)
+                finish_node(
+                    table, pj, vsum(square), vsum(along), scratch, radial, value, records + 4 * j * size,
+                    scalars, grad_u, (j * heads + head) * dim, dim, padded, partial,
+                )  # fmt: skip
 
     # -----------------------------------------------------------------------------------------------------------------
 
     def points(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
-        """out = exp0 of the rows [begin, end) of u, kept inside the rim, and, if ``keep`` says so, ELU of that."""
-        reals = load(args, _REALS, _INT)
-        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), load(args, _DIM, _INT)
-        u, out, elu = load(args, _U, _INT), load(args, _OUT, _INT), load(args, _KEEP, _INT) != 0
+        """Sums [begin, end), all heads of a row as one vector u, become exp0(u), kept inside the rim, or ELU of it."""
+        args, _, reals = row_of(args)
+        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), row_length(args)
+        u, out, elu = load(args, _AT.out, _INT), load(args, _AT.points, _INT), load(args, _AT.elu, _INT) != 0
         full = dim // width * width
         spare = scratch + maps_bytes
         for first in range(begin, end, nodes):
@@ -865,18 +851,16 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                         store(out, source + full + t, load(spare, t, real))
 
     def points_backward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
-        """The derivative of ``points`` by u and k, from grad_out and out."""
-        reals = load(args, _REALS, _INT)
-        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), load(args, _DIM, _INT)
-        u, out, elu = load(args, _U, _INT), load(args, _OUT, _INT), load(args, _KEEP, _INT) != 0
-        grad_out, grad_u = load(args, _GRAD_OUT, _INT), load(args, _GRAD_U, _INT)
+        """The derivative of ``points`` by u and k, from that by the points and from these."""
+        args, _, reals = row_of(args)
+        k, scale, dim = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), row_length(args)
+        u, out, elu = load(args, _AT.out, _INT), load(args, _AT.points, _INT), load(args, _AT.elu, _INT) != 0
+        grad_out, grad_u = load(args, _AT.grad_points, _INT), load(args, _AT.grad_out, _INT)
         full = dim // width * width
+        by_k, inverse_scale = 0.0, 1.0 / scale
         for first in range(begin, end, nodes):
             last = min(first + nodes, end)
             vstore(scratch, 0, vsplat(0.0, nodes))
-            for j in range(first, last):
-                store(scratch, j - first, _DOUBLE(square_norm(u, j * dim, dim)))
-            group_maps(k, scale, scratch)
             for j in range(first, last):
                 source = j * dim
                 if elu:  # grad_u holds ∂L/∂(exp0 u) for now
@@ -889,10 +873,15 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                         store(grad_u, source + t, real(load(grad_out, source + t, real) * slope1))
                 else:
                     copy_padded(grad_out, source, dim, grad_u, source, dim, 1.0)
+                store(scratch, j - first, _DOUBLE(square_norm(u, source, dim)))
+                store(scratch, 4 * nodes + j - first, _DOUBLE(dot(grad_u, source, u, source, dim)))
+            group_maps(k, scale, scratch)
+            for j in range(first, last):
+                source = j * dim
                 square, tau = load(scratch, j - first, _DOUBLE), load(scratch, nodes + j - first, _DOUBLE)
-                slope, gu = load(scratch, 3 * nodes + j - first, _DOUBLE), _DOUBLE(dot(grad_u, source, u, source, dim))
-                m = radial_slope(k, scale, square, tau, slope, gu, 0.0)
-                store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square * m)
+                slope, gu = load(scratch, 3 * nodes + j - first, _DOUBLE), load(scratch, 4 * nodes + j - first, _DOUBLE)
+                m = radial_slope(k, scale, square, tau * inverse_scale, slope, gu, 0.0)
+                by_k += scale * scale * square * m
                 c_u = real(2.0 * k * scale * scale * m)
                 tau8, u8 = vsplat(real(tau), width), vsplat(c_u, width)
                 for t in range(0, full, width):
@@ -901,6 +890,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 for t in range(full, dim):
                     g = real(tau) * load(grad_u, source + t, real) + c_u * load(u, source + t, real)
                     store(grad_u, source + t, real(g))
+        store(partial, 1, load(partial, 1, _DOUBLE) + by_k)
 
     def drive(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Phases [begin, end) of a program, by as many threads as call this; see _layout.phase.
@@ -910,14 +900,14 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         """
         for number in range(begin, end):
             here = args + number * (8 * PHASE)
-            kernel, rows, jobs = load(here, 0, _INT), load(here, 1, _INT), load(here, 2, _INT)
+            kernel, rows, jobs = load(here, 0, _INT), here + load(here, 1, _INT), load(here, 2, _INT)
             jobs_a_row, chunk, count = load(here, 3, _INT), load(here, 4, _INT), load(here, 5, _INT)
             sums = load(here, 6, _INT)
             job = fetch_add(here + 8 * PHASE_NEXT, 1)
             while job < jobs:
                 row, part = job // jobs_a_row, job % jobs_a_row
                 start, stop = part * chunk, min(part * chunk + chunk, count)
-                call(kernel, (rows + row * (8 * slots), start, stop, scratch, sums + 24 * job))
+                call(kernel, (rows + row * (8 * ROW), start, stop, scratch, sums + 24 * job))
                 fetch_add(here + 8 * PHASE_DONE, 1)
                 job = fetch_add(here + 8 * PHASE_NEXT, 1)
             looked = 0
@@ -954,13 +944,16 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     def sort_with_loops(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Sort ``begin`` edges and the loops they lack by (destination, source); see _sort.sorted_with_loops.
 
-        There are ``end`` sources and ``scratch`` destinations. What counts must be 0 at the start.
+        There are ``end`` sources and ``scratch`` destinations. The int64 arrays must be 0 at the start.
         """
-        src, dst, row, col = load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT), load(args, 3, _INT)
-        perm, rowptr, colptr = load(args, 4, _INT), load(args, 5, _INT), load(args, 6, _INT)
-        order, looped = load(args, 7, _INT), load(args, 8, _INT)
+        src, dst, rowptr, colptr = load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT), load(args, 3, _INT)
+        looped, info, col, csc_row = load(args, 4, _INT), load(args, 5, _INT), load(args, 6, _INT), load(args, 7, _INT)
+        csc_pos, perm, order = load(args, 8, _INT), load(args, 9, _INT), load(args, 10, _INT)
         for n in range(begin):
             s, d = load(src, n, _INT), load(dst, n, _INT)
+            if s < 0 or s >= end or d < 0 or d >= scratch:
+                store(info, 2, _INT(-1))
+                return
             store(colptr, s + 1, load(colptr, s + 1, _INT) + 1)
             store(rowptr, d + 1, load(rowptr, d + 1, _INT) + 1)
             if s == d:
@@ -973,28 +966,45 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
             store(colptr, j + 1, load(colptr, j + 1, _INT) + load(colptr, j, _INT))
         for i in range(scratch):
             store(rowptr, i + 1, load(rowptr, i + 1, _INT) + load(rowptr, i, _INT))
+        count = load(rowptr, scratch, _INT)
         for i in range(scratch):  # where none is missing, the loop that is there comes in its place
             spot = load(colptr, i, _INT)
-            store(order, spot, _INT(begin + i))
+            store(order, spot, _ID(begin + i))
             store(colptr, i, spot + 1 - load(looped, i, _INT))
         for n in range(begin):
             s = load(src, n, _INT)
             spot = load(colptr, s, _INT)
-            store(order, spot, _INT(n))
+            store(order, spot, _ID(n))
             store(colptr, s, spot + 1)
-        for n in range(load(rowptr, scratch, _INT)):
-            place = load(order, n, _INT)
+        for n in range(count):  # by source, so that this is the transpose as well
+            place = _INT(load(order, n, _ID))
             s, d = place - begin, place - begin
             if place < begin:
                 s, d = load(src, place, _INT), load(dst, place, _INT)
             spot = load(rowptr, d, _INT)
-            store(row, spot, d)
-            store(col, spot, s)
-            store(perm, spot, place)
+            store(col, spot, _ID(s))
+            store(perm, spot, _ID(place))
+            store(csc_row, n, _ID(d))
+            store(csc_pos, n, _ID(spot))
             store(rowptr, d, spot + 1)
+        largest = _INT(0)
         for i in range(scratch, 0, -1):  # every pointer has moved on to where the next begins
             store(rowptr, i, load(rowptr, i - 1, _INT))
+            if i < scratch:
+                largest = max(largest, load(rowptr, i + 1, _INT) - load(rowptr, i, _INT))
         store(rowptr, 0, _INT(0))
+        if scratch > 0:
+            largest = max(largest, load(rowptr, 1, _INT))
+        for j in range(end, 0, -1):
+            store(colptr, j, load(colptr, j - 1, _INT))
+        store(colptr, 0, _INT(0))
+        for n in range(count, count + padding):
+            store(col, n, _ID(0))
+            store(csc_row, n, _ID(0))
+            store(csc_pos, n, _ID(0))
+        store(info, 0, _INT(1))
+        store(info, 1, largest)
+        store(info, 2, count)
 
     def transpose(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """The ``begin`` edges of sorted rows in the order of their ``end`` columns; see _sort.transposed."""

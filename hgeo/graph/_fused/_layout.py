@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 __all__ = [
+    "MAPS",
     "NODES",
     "PHASE",
     "PHASE_DONE",
     "PHASE_NEXT",
+    "REALS",
+    "ROW",
     "ROW_PADDING",
-    "SLOTS",
+    "Slots",
     "edge_lanes",
     "padded_dim",
     "phase",
@@ -16,51 +21,64 @@ __all__ = [
     "tile_width",
 ]
 
-# One 64-bit integer each: a count, a flag, a stride in elements, or an address (0: not given).
-SLOTS = (
-    "reals",  # float64: k, beta, score_scale, √|k| (2⁻⁵⁰ at k = 0)
-    "head",
-    "heads",
-    "num_src",
-    "num_dst",
-    "dim",
-    "padded",  # dim rounded up to whole tiles
-    "block",  # edges in a row block, about
-    "rowptr",  # int64
-    "col",  # int32, ROW_PADDING longer than the edges, as are the next two
-    "colptr",  # int64
-    "csc_row",
-    "csc_pos",
-    "u",
-    "value_scale",
-    "bias",
-    "bias_edge_stride",
-    "bias_head_stride",
-    "factor",
-    "factor_edge_stride",
-    "factor_head_stride",
-    "table",
-    "q",
-    "e",
-    "zinv",
-    "out",
-    "grad_out",
-    "pairs",
-    "edge_terms",
-    "row_terms",
-    "grad_u",
-    "grad_bias",
-    "self_mean",
-    "needs_max",
-    "keep",
-    "needs_scalars",
-)
+
+class Slots(NamedTuple):
+    """What kernels read of a call, one 64-bit integer each: a count, a flag, a stride in elements, an address (or 0).
+
+    A kernel is given the address of a *row*, of which there is one a head and one for the points: how many bytes from
+    there the slots begin, the head, and the address of float64 numbers: k, β, score scale, √|k| (2⁻⁵⁰ at k = 0).
+    """
+
+    heads: int
+    num_src: int
+    num_dst: int
+    dim: int
+    padded: int  # dim rounded up to whole tiles
+    block: int  # edges in a row block, about
+    rowptr: int  # int64
+    col: int  # int32, ROW_PADDING longer than the edges
+    u: int
+    value_scale: int
+    bias: int
+    bias_edge: int
+    bias_head: int
+    factor: int
+    factor_edge: int
+    factor_head: int
+    table: int
+    q: int
+    e: int
+    zinv: int
+    out: int  # weighted sums
+    points: int  # what becomes of them, if anything
+    self_mean: int
+    needs_max: int
+    keep: int
+    elu: int
+    # only the backward has these
+    colptr: int = 0  # int64
+    csc_row: int = 0  # int32, padded as col is, as the next
+    csc_pos: int = 0
+    grad_out: int = 0
+    grad_points: int = 0
+    pairs: int = 0
+    edge_terms: int = 0
+    row_terms: int = 0
+    grad_u: int = 0
+    grad_bias: int = 0
+    needs_scalars: int = 0
+
+
+ROW, REALS = 3, 4  # 64-bit numbers of a row, and of those that it points to
 
 # Kernels read ids this far behind the last edge: they work on whole vectors of edges, and ask for records ahead.
 ROW_PADDING = 64
 
-# Node functions work on this many nodes at once, in float64.
-NODES = 8
+# Node functions work on this many nodes at once, in float64: several vectors, so that while one waits for a result the
+# next has work.
+NODES = 32
+# numbers that they keep a node: |u|², τ, 1/a, T', and in a derivative g·u
+MAPS = 5
 
 
 def edge_lanes(bits: int) -> int:
@@ -72,7 +90,7 @@ def scratch_bytes(bits: int, padded: int, arrays: int, edges: int) -> int:
     """Memory a thread needs: node functions, two rows, a vector an edge for twice as many as lanes, arrays of edges."""
     lanes = edge_lanes(bits)
     numbers = 2 * padded + 64 + 2 * lanes * lanes + arrays * (edges + 2 * lanes)
-    return 4 * NODES * 8 + numbers * (bits // 8)
+    return MAPS * NODES * 8 + numbers * (bits // 8)
 
 
 def tile_width(bits: int, dim: int) -> int:
@@ -92,15 +110,18 @@ PHASE, PHASE_NEXT, PHASE_DONE = 24, 8, 16
 
 
 def phase(kernel: int, rows: int, jobs: int, jobs_a_row: int, chunk: int, count: int, partial: int) -> list[int]:
-    """What :func:`drive` of the kernels reads: a kernel to run over [0, count) in chunks, for one or several heads.
+    """What :func:`drive` of the kernels reads: a kernel to run over [0, count) in chunks, for one or several rows.
 
     Args:
         kernel: address of the kernel.
-        rows: address of its argument rows, one a head.
-        jobs: chunks of all heads.
-        jobs_a_row: chunks of a head.
+        rows: how many bytes from here its first row begins.
+        jobs: chunks of all rows.
+        jobs_a_row: chunks of a row.
         chunk: what a job covers.
-        count: what a head has.
-        partial: address of three float64 numbers a job, or 0.
+        count: what a row has.
+        partial: address of three float64 numbers a job.
     """
-    return [kernel, rows, jobs, jobs_a_row, chunk, count, partial] + [0] * (PHASE - 7)
+    return [kernel, rows, jobs, jobs_a_row, chunk, count, partial, *_COUNTERS]
+
+
+_COUNTERS = (0,) * (PHASE - 7)

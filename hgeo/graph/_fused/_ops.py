@@ -1,24 +1,37 @@
 """The fused attention as two functional operators, the same for every device that has kernels.
 
 ``hgeo::fused_attention`` and ``hgeo::fused_attention_backward`` take and return plain tensors, have fake (shape-only)
-versions and an autograd formula, so that ``torch.compile`` sees two opaque nodes and no graph break.
+versions and an autograd formula, so that ``torch.compile`` sees two opaque nodes and no graph break. Their arguments
+are those of :class:`Inputs`, one by one, because a schema is flat; everything on this side of it hands on the record.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from hgeo.graph._checks import no_second_derivative
-from hgeo.graph._fused._layout import padded_dim
+from hgeo.graph._fused._arguments import Inputs, Kept
 
 __all__ = ["fused_attention"]
 
+_KINDS = {Tensor: "Tensor", Tensor | None: "Tensor?", int: "SymInt", bool: "bool"}
+_TAKES = typing.get_type_hints(Inputs)
+_TAKES_BACK = (
+    {"grad": Tensor}
+    | _TAKES
+    | {"result": Tensor, "nodes": Tensor, "edges": Tensor, "needs_scalars": bool, "needs_bias": bool}
+)
+_COUNT = len(_TAKES)
 
+
+@functools.cache
 def _implementation(device: torch.device) -> Any:
     """The module with ``forward`` and ``backward`` for this device, loaded only where it is needed."""
     if device.type not in ("cpu", "cuda"):
@@ -28,267 +41,142 @@ def _implementation(device: torch.device) -> Any:
     return importlib.import_module(f"hgeo.graph._fused._{device.type}")
 
 
-def _padded(dim: int, dtype: torch.dtype) -> int:
-    return padded_dim(32 if dtype == torch.float32 else 64, dim)
-
-
-def _operator(name: str, function: Callable[..., Any]) -> Any:
+def _operator(name: str, function: Callable[..., Any], takes: Mapping[str, Any], returns: int) -> Any:
     """Make a torch operator of a function that changes none of its arguments.
 
     ``torch.library.custom_op`` would do the same, but its first call imports torch's compiler, which takes longer than
     everything else that happens there.
     """
-    schema = torch.library.infer_schema(function, mutates_args=())
-    torch.library.define(f"hgeo::{name}", schema)
+    arguments = ", ".join(f"{_KINDS[kind]} {argument}" for argument, kind in takes.items())
+    torch.library.define(f"hgeo::{name}", f"({arguments}) -> ({', '.join(['Tensor'] * returns)})")
     torch.library.impl(f"hgeo::{name}", ["cpu", "cuda"], function)
     return getattr(torch.ops.hgeo, name).default
 
 
-def _forward(
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    colptr: Tensor,
-    csc_row: Tensor,
-    csc_pos: Tensor,
-    info: Tensor,
-    out_k: Tensor | None,
-    num_edges: int,
-    self_mean: bool,
-    symmetric: bool,
-    keep: bool,
-    elu: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """(result, tangent, table, q, e, 1/Z).
-
-    The result is the weighted sums (num_dst, heads, d), or with ``out_k`` the points (num_dst, heads·d) that they are
-    the tangent vectors of; then they come second, else nothing does. The last four are what the backward needs
-    (q and e empty unless ``keep``).
-    """
-    return _implementation(u.device).forward(
-        u.contiguous(),
-        k,
-        beta,
-        scale,
-        _contiguous(bias),
-        _contiguous(factor),
-        _contiguous(value_scale),
-        rowptr,
-        col,
-        info,
-        out_k,
-        num_edges,
-        self_mean,
-        keep,
-        elu,
+def _contiguous(inputs: Inputs) -> Inputs:
+    """The kernels take strides for granted."""
+    u, bias, factor, value_scale = inputs.u, inputs.bias, inputs.factor, inputs.value_scale
+    if u.is_contiguous() and bias is None and factor is None and value_scale is None:
+        return inputs
+    return inputs._replace(
+        u=u.contiguous(),
+        bias=None if bias is None else bias.contiguous(),
+        factor=None if factor is None else factor.contiguous(),
+        value_scale=None if value_scale is None else value_scale.contiguous(),
     )
 
 
-_fused_attention = _operator("fused_attention", _forward)
+def _forward(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """(result, nodes, edges).
+
+    The result is the weighted sums (num_dst, heads, d), or with ``out_k`` the points (num_dst, heads·d) that they are
+    the tangent vectors of. The others are described by :class:`Kept`.
+    """
+    inputs = _contiguous(Inputs(*arguments))
+    return _implementation(inputs.u.device).forward(inputs)
+
+
+_fused_attention = _operator("fused_attention", _forward, _TAKES, 3)
 
 
 @torch.library.register_fake("hgeo::fused_attention")
-def _(
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    colptr: Tensor,
-    csc_row: Tensor,
-    csc_pos: Tensor,
-    info: Tensor,
-    out_k: Tensor | None,
-    num_edges: int,
-    self_mean: bool,
-    symmetric: bool,
-    keep: bool,
-    elu: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    num_src, heads, dim = u.shape
-    num_dst = rowptr.shape[0] - 1
-    kept = num_edges if keep else 0
-    sums = u.new_empty(num_dst, heads, dim)
-    return (
-        sums if out_k is None else u.new_empty(num_dst, heads * dim),
-        u.new_empty(0) if out_k is None else sums,
-        u.new_empty(heads, num_src, _padded(dim, u.dtype) + 4),
-        u.new_empty(heads, kept),
-        u.new_empty(heads, kept),
-        u.new_empty(heads, num_dst),
-    )
+def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    inputs = Inputs(*arguments)
+    u, shape = inputs.u, inputs.shape
+    _, num_dst, heads, dim, _ = shape
+    result = u.new_empty(num_dst, heads, dim) if inputs.out_k is None else u.new_empty(num_dst, heads * dim)
+    kept = Kept.of(inputs, shape)
+    return result, u.new_empty(kept.nodes), u.new_empty(kept.edges)
 
 
-def _contiguous(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
+def _backward(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of u, of the scalars and of the bias.
 
-
-def _backward(
-    grad_out: Tensor,
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    colptr: Tensor,
-    csc_row: Tensor,
-    csc_pos: Tensor,
-    info: Tensor,
-    out_k: Tensor | None,
-    result: Tensor,
-    tangent: Tensor,
-    table: Tensor,
-    q: Tensor,
-    e: Tensor,
-    zinv: Tensor,
-    num_edges: int,
-    self_mean: bool,
-    symmetric: bool,
-    elu: bool,
-    needs_scalars: bool,
-    needs_bias: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Gradients of (u, k, beta, score_scale, edge_bias, out_k).
-
-    That of the bias is (E, heads), or (0, heads) if not needed; that of out_k is empty if there is none.
+    The second, empty unless ``needs_scalars``, has those of k, beta and scale, a number a head each, and with ``out_k``
+    one for that. The last is (E, heads), or (0, heads) if not needed.
     """
-    return _implementation(u.device).backward(
-        grad_out.contiguous(),
-        u.contiguous(),
-        k,
-        beta,
-        scale,
-        bias,
-        _contiguous(factor),
-        _contiguous(value_scale),
-        rowptr,
-        col,
-        colptr,
-        csc_row,
-        csc_pos,
-        info,
-        out_k,
-        result,
-        tangent,
-        table,
-        q,
-        e,
-        zinv,
-        num_edges,
-        self_mean,
-        symmetric,
-        elu,
-        needs_scalars,
-        needs_bias,
-    )
+    inputs = _contiguous(Inputs(*arguments[:_COUNT]))
+    return _implementation(grad.device).backward(grad.contiguous(), inputs, *arguments[_COUNT:])
 
 
-_fused_attention_backward = _operator("fused_attention_backward", _backward)
+_fused_attention_backward = _operator("fused_attention_backward", _backward, _TAKES_BACK, 3)
 
 
 @torch.library.register_fake("hgeo::fused_attention_backward")
-def _(
-    grad_out: Tensor,
-    u: Tensor,
-    k: Tensor,
-    beta: Tensor,
-    scale: Tensor,
-    bias: Tensor | None,
-    factor: Tensor | None,
-    value_scale: Tensor | None,
-    rowptr: Tensor,
-    col: Tensor,
-    colptr: Tensor,
-    csc_row: Tensor,
-    csc_pos: Tensor,
-    info: Tensor,
-    out_k: Tensor | None,
-    result: Tensor,
-    tangent: Tensor,
-    table: Tensor,
-    q: Tensor,
-    e: Tensor,
-    zinv: Tensor,
-    num_edges: int,
-    self_mean: bool,
-    symmetric: bool,
-    elu: bool,
-    needs_scalars: bool,
-    needs_bias: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    return (
-        u.new_empty(u.shape),
-        torch.empty_like(k),
-        torch.empty_like(beta),
-        torch.empty_like(scale),
-        u.new_empty(num_edges if needs_bias else 0, u.shape[1]),
-        u.new_empty(0) if out_k is None else torch.empty_like(out_k),
-    )
-
-
-_INPUTS, _OUT_K = 19, 13  # of fused_attention: how many, and where out_k stands
+def _(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
+    inputs = Inputs(*arguments[:_COUNT])
+    _, _, _, needs_scalars, needs_bias = arguments[_COUNT:]
+    u, heads = inputs.u, inputs.u.shape[1]
+    scalars = 3 * heads + (inputs.out_k is not None) if needs_scalars else 0
+    edges = inputs.num_edges if needs_bias else 0
+    return u.new_empty(u.shape), u.new_empty(scalars), u.new_empty(edges, heads)
 
 
 class _FusedAttention(torch.autograd.Function):
+    """Takes what computes the result, all arguments as a record, and once more those that may need a gradient."""
+
     @staticmethod
-    def forward(ctx: Any, keys: Any, *inputs: Any) -> Any:
-        output = _forward(*inputs) if keys is None else _below_autograd(keys, *inputs)
-        *tensors, num_edges, self_mean, symmetric, keep, elu = inputs
-        ctx.save_for_backward(*tensors, *output)
-        ctx.static = (num_edges, self_mean, symmetric, elu)
-        ctx.direct, ctx.keep = keys is None, keep
+    def forward(
+        ctx: Any,
+        compute: Callable[..., tuple[Tensor, Tensor, Tensor]],
+        inputs: Inputs,
+        u: Tensor,
+        k: Tensor,
+        beta: Tensor,
+        scale: Tensor | None,
+        bias: Tensor | None,
+        out_k: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        result, nodes, edges = compute(*inputs)
+        _, _, _, _, _, factor, value_scale, *plan, _, num_edges, self_mean, symmetric, keep, elu = inputs
+        ctx.save_for_backward(u, k, beta, scale, bias, factor, value_scale, *plan, out_k, result, nodes, edges)
+        ctx.static = (num_edges, self_mean, symmetric, keep, elu)
+        ctx.direct = compute is _forward
+        ctx.mark_non_differentiable(nodes, edges)
         ctx.set_materialize_grads(False)
-        return output
+        return result, nodes, edges
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        grad, needs = grads[0], ctx.needs_input_grad[1:]  # without that of ``keys``
-        if grad is None:
-            return (None,) * (1 + _INPUTS)
-        if not ctx.keep:
+        needs, nothing = ctx.needs_input_grad[2:], (None,) * 8
+        if grads[0] is None:
+            return nothing
+        *tensors, result, nodes, edges = ctx.saved_tensors
+        inputs = Inputs(*tensors, *ctx.static)
+        if not inputs.keep:
             raise RuntimeError("fused_attention was called with keep=False; gradients need keep=True")
-        u, k, beta, scale, bias, *rest = ctx.saved_tensors
+        _, needs_k, needs_beta, needs_scale, needs_bias, needs_out_k = needs
+        needs_scalars = needs_k or needs_beta or needs_scale or needs_out_k
         # the operator has a derivative that says what to do about it
         derivative: Any = _backward if ctx.direct and not torch.is_grad_enabled() else _fused_attention_backward
-        *found, grad_bias, grad_out_k = derivative(
-            grad, u, k, beta, scale, bias, *rest, *ctx.static, bool(needs[1] or needs[2] or needs[3]), bool(needs[4])
-        )
-        if needs[4] and bias.shape[1] == 1:
-            grad_bias = grad_bias.sum(1, keepdim=True)
-        results = dict(enumerate((*found, grad_bias))) | {_OUT_K: grad_out_k}
-        return None, *(results.get(place) if needs[place] else None for place in range(_INPUTS))
+        by_u, scalars, by_bias = derivative(grads[0], *inputs, result, nodes, edges, needs_scalars, needs_bias)
+        by_k = by_beta = by_scale = by_out_k = None
+        if needs_scalars:
+            by_k, by_beta, by_scale, *rest = scalars.split(inputs.u.shape[1])
+            by_out_k = rest[0] if rest else None
+        if inputs.bias is not None and needs_bias and inputs.bias.shape[1] == 1:
+            by_bias = by_bias.sum(1, keepdim=True)
+        found = zip(needs, (by_u, by_k, by_beta, by_scale, by_bias, by_out_k), strict=True)
+        return None, None, *(value if needed else None for needed, value in found)
 
 
-def _below_autograd(keys: Any, *inputs: Any) -> Any:
-    with torch._C._AutoDispatchBelowAutograd():
-        return _fused_attention.redispatch(keys & torch._C._after_autograd_keyset, *inputs)
+def _differentiable(compute: Callable[..., Any], inputs: Inputs) -> Any:
+    """``compute(*inputs)`` with a derivative, if one is asked for."""
+    learned = inputs.u, inputs.k, inputs.beta, inputs.scale, inputs.bias, inputs.out_k
+    if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in learned):
+        return _FusedAttention.apply(compute, inputs, *learned)
+    return compute(*inputs)
 
 
-def fused_attention(*inputs: Any) -> Any:
+def fused_attention(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     """What the operator of this name computes; see ``_forward``.
 
     Plain tensors outside of any tracing or transformation do without torch's dispatcher, which takes as long as the
     kernels do on a small graph.
     """
-    if torch.compiler.is_compiling() or _transformed() or any(type(t) not in _PLAIN for t in inputs):
+    if torch.compiler.is_compiling() or _transformed() or not _PLAIN.issuperset(map(type, inputs)):
         return _fused_attention(*inputs)
-    if torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in inputs):
-        return _FusedAttention.apply(None, *inputs)
-    return _forward(*inputs)
+    return _differentiable(_forward, inputs)
 
 
 _PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None), bool, int))
@@ -299,9 +187,12 @@ def _transformed() -> bool:
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 
-def _autograd(keys: Any, *inputs: Any) -> Any:
-    differentiable = torch.is_grad_enabled() and any(isinstance(t, Tensor) and t.requires_grad for t in inputs)
-    return _FusedAttention.apply(keys, *inputs) if differentiable else _below_autograd(keys, *inputs)
+def _autograd(keys: Any, *arguments: Any) -> Any:
+    def below(*arguments: Any) -> Any:
+        with torch._C._AutoDispatchBelowAutograd():
+            return _fused_attention.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+
+    return _differentiable(below, Inputs(*arguments))
 
 
 # What torch.library.register_autograd does, without its look at every default value of the schema, which takes as long

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from array import array
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
+from hgeo.graph._fused._arguments import Plan
 from hgeo.graph._fused._compiler import load_kernel
+from hgeo.graph._fused._layout import ROW_PADDING
 
-__all__ = ["counting_order", "sorted_with_loops", "transposed"]
+__all__ = ["Sorted", "counting_order", "sorted_with_loops", "transposed"]
 
 
 def counting_order(ids: Tensor, count: int, given: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -29,24 +32,38 @@ def counting_order(ids: Tensor, count: int, given: Tensor | None = None) -> tupl
     return order, pointer
 
 
-def sorted_with_loops(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(row, col, perm, rowptr) of these edges and a loop for every destination that has none; see Graph.
+class Sorted(NamedTuple):
+    """Edges by (destination, source), and how the kernels read them."""
+
+    perm: Tensor  # int32
+    plan: Plan
+
+
+def sorted_with_loops(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> Sorted | None:
+    """These edges and a loop for every destination that has none; None if an id is out of range.
 
     Args:
-        src: (E,) int64 on the CPU, in [0, num_src), which the caller has checked.
-        dst: (E,) int64, in [0, num_dst).
+        src: (E,) int64 on the CPU.
+        dst: (E,) int64.
         num_src: number of sources.
         num_dst: number of destinations, which are the first sources.
     """
     src, dst = src.contiguous(), dst.contiguous()
     edges = src.shape[0]
-    row, col, perm, order = src.new_empty(4, edges + num_dst).unbind(0)
-    rowptr, colptr, looped = src.new_zeros(num_dst + 1), src.new_zeros(num_src + 1), src.new_zeros(num_dst)
-    tensors = (src, dst, row, col, perm, rowptr, colptr, order, looped)
+    most = edges + num_dst
+    longs = (num_dst + 1, num_src + 1, num_dst, 3)
+    shorts = (most + ROW_PADDING, most + ROW_PADDING, most + ROW_PADDING, most, most)
+    rowptr, colptr, looped, info = src.new_zeros(sum(longs)).split(longs)
+    col, csc_row, csc_pos, perm, order = src.new_empty(sum(shorts), dtype=torch.int32).split(shorts)
+    tensors = (src, dst, rowptr, colptr, looped, info, col, csc_row, csc_pos, perm, order)
     addresses = array("q", [tensor.data_ptr() for tensor in tensors])
     load_kernel(64, 8, "sort_with_loops")(addresses.buffer_info()[0], edges, num_src, num_dst, 0)
-    count = int(rowptr[-1])
-    return row[:count], col[:count], perm[:count], rowptr
+    count = info.tolist()[2]
+    if count < 0:
+        return None
+    if count < most:
+        col, csc_row, csc_pos = (ids[: count + ROW_PADDING] for ids in (col, csc_row, csc_pos))
+    return Sorted(perm[:count], Plan(rowptr, col, colptr, csc_row, csc_pos, info[:2]))
 
 
 def transposed(row: Tensor, col: Tensor, num_src: int, padding: int) -> tuple[Tensor, Tensor, Tensor]:
