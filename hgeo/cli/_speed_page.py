@@ -121,8 +121,8 @@ def targets(report: dict[str, Any]) -> list[Target]:
             1.6,
             [(f"{row['size']}, d = {row['dim']}", row["speedup"]) for row in report.get("speedup", [])],
             at_least=True,
-            limit="the part outside the kernels, waking the second thread twice a step while torch's own second thread "
-            "still waits busily for the next product, and the memory bus that both cores share",
+            limit="the part outside the kernels, waking the second thread twice a step, and the memory bus that both "
+            "cores share",
         ),
         Target(
             "10 M edges, d = 64, a training step: peak memory of the process",

