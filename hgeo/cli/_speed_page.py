@@ -122,8 +122,8 @@ def targets(report: dict[str, Any]) -> list[Target]:
             [(f"{row['size']}, d = {row['dim']}", row["speedup"]) for row in report.get("speedup", [])],
             at_least=True,
             limit="after a matrix product torch's own second thread (libgomp's) waits busily on the core that ours "
-            "needs: with GOMP_SPINCOUNT=0 in the environment 245k edges reached 1.46 (d = 16) and 1.63 (d = 64) on the same "
-            "machine; then the part outside the kernels, and the memory bus that both cores share",
+            "needs: with GOMP_SPINCOUNT=0 in the environment 245k edges reached 1.46 (d = 16) and 1.63 (d = 64) on the "
+            "same machine; then the part outside the kernels, and the memory bus that both cores share",
         ),
         Target(
             "10 M edges, d = 64, a training step: peak memory of the process",
