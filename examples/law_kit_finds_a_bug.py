@@ -56,10 +56,13 @@ class Hillside(geoopt.Manifold):
     def logmap(self, x, y):
         return y - x
 
+    def norm(self, x, u, *, keepdim=False):
+        square = self.inner(x, u, keepdim=keepdim)
+        some = square > 0  # the root has an infinite derivative at 0; the length of no step at all shall have 0
+        return torch.where(some, torch.where(some, square, 1.0).sqrt(), 0.0)
+
     def dist(self, x, y, *, keepdim=False):
-        square = self.inner(x, y - x, keepdim=keepdim)
-        apart = square > 0  # the root has no derivative at 0; the distance of a point to itself has: 0
-        return torch.where(apart, torch.where(apart, square, 1.0).sqrt(), 0.0)
+        return self.norm(x, y - x, keepdim=keepdim)
 
     def transp(self, x, y, v):
         return v

@@ -130,8 +130,8 @@ def tune_cell(
         )
         for task in TASKS
     }
-    waiting = [_adopted(Config.from_dict(start), base) for start in starts] or _starting_points(base)
-    waiting = list(dict.fromkeys(_within(config, space) for config in waiting))
+    waiting = [_within(_adopted(Config.from_dict(start), base), space) for start in starts]
+    waiting = list(dict.fromkeys(waiting or (_searched(start, base, space) for start in _starting_points(base))))
 
     tried: list[_Trial] = []
     for number in range(allowed.rounds):
@@ -144,9 +144,10 @@ def tune_cell(
             studies[task].tell(trial, answer.score(task))
         for place, answer in enumerate(proposed):
             values = {name: _value(answer.config, name) for name in space}
+            can_be_proposed = replace(base, **values) == answer.config
             for learner, study in studies.items():
                 asked_here = learner == task and place >= len(given)
-                if not asked_here and replace(base, **values) == answer.config:
+                if can_be_proposed and not asked_here:
                     study.add_trial(
                         optuna.trial.create_trial(params=values, distributions=space, value=answer.score(learner))
                     )
@@ -189,7 +190,7 @@ class _Trial:
         """Mean NMI, or mean accuracy and a hundredth of the loss to tell apart what 500 nodes cannot."""
         if task == "clustering":
             return statistics.fmean(run.nmi for run in self.runs)
-        return statistics.fmean(run.accuracy - 0.01 * min(run.loss, 10.0) for run in self.runs)
+        return statistics.fmean(run.accuracy - 0.01 * (run.loss if run.loss < 10 else 10.0) for run in self.runs)
 
     def means(self) -> dict[str, Any]:
         return {
@@ -244,7 +245,7 @@ def _adopted(start: Config, base: Config) -> Config:
         config = replace(start, method=method)
     else:
         shared = {name: getattr(start, name) for name in search_space("hat-paper")}
-        config = replace(base, **shared, beta=base.beta if method == "hat-paper" else 0.0)
+        config = replace(base, **shared, beta=0.0 if method == "hat" else base.beta)
         if method != "hat-paper":
             config = replace(
                 config,
@@ -257,6 +258,11 @@ def _adopted(start: Config, base: Config) -> Config:
 def _within(config: Config, space: dict[str, Any]) -> Config:
     """The configuration with everything that is searched moved to the nearest value that the search can propose."""
     return replace(config, **{name: _admissible(_value(config, name), kind) for name, kind in space.items()})
+
+
+def _searched(config: Config, base: Config, space: dict[str, Any]) -> Config:
+    """``base`` with what is searched taken from a configuration: what the search could have proposed."""
+    return replace(base, **{name: _admissible(_value(config, name), kind) for name, kind in space.items()})
 
 
 def _value(config: Config, name: str) -> Any:
@@ -286,7 +292,7 @@ def tuning_cell(
         if name.rpartition("/")[0] == f"{dataset}/{dim}"
     ]
     arguments = {"dataset": dataset, "dim": dim, "method": method, "budget": asdict(budget), "starts": starts}
-    return Cell("hgeo.train._tune:tune_cell", arguments, cost=graph_price(dataset, dim), version=3)
+    return Cell("hgeo.train._tune:tune_cell", arguments, cost=graph_price(dataset, dim), version=4)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

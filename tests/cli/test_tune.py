@@ -49,7 +49,8 @@ def test_a_search_goes_on_from_the_winners_of_every_method(tmp_path, capsys):
     ]
     tried = [trial["config"] for trial in searched["result"]["trials"]]
     assert first["karate/2/gcn"].to_dict() in tried
-    assert any(config["feat_drop"] == first["karate/2/hat"].feat_drop for config in tried)
+    hat = first["karate/2/hat"]
+    assert any((config["lr"], config["weight_decay"]) == (hat.lr, hat.weight_decay) for config in tried)
     capsys.readouterr()
     assert tune(tmp_path, "--go-on-from", str(tmp_path / "nowhere.json")) == 2
     assert "nowhere.json" in capsys.readouterr().err
@@ -67,6 +68,22 @@ def test_what_one_method_found_is_said_in_the_terms_of_another():
     assert _tune._adopted(ours, defaults("hat-paper", 4)) == replace(defaults("hat-paper", 4), **training)
     assert not _tune._adopted(ours, defaults("gcn", 4)).degree_norm  # which it always is
     assert _tune._adopted(ours, defaults("gat", 4)).degree_norm
+
+
+@pytest.mark.parametrize("method", ["hat", "hat-paper", "gcn", "gat", "hat-uniform"])
+def test_a_search_learns_from_all_that_it_begins_with(method):
+    space, base = search_space(method), defaults(method, 4)
+    usual = [_tune._searched(start, base, space) for start in _tune._starting_points(base)]
+    others = [name for name in ("hat", "gcn", "gat", "hat-paper") if (method, name) != ("hat", "hat-paper")]
+    adopted = [_tune._within(_tune._adopted(defaults(name, 4), base), space) for name in others]
+    for config in usual + adopted:
+        # what a method does not search is as its defaults have it, so the sampler can be told of the trial
+        assert replace(base, **{name: _tune._value(config, name) for name in space}) == config
+
+
+def test_a_run_that_has_diverged_is_a_bad_trial():
+    trial = _tune._Trial(defaults("gcn", 2), [_tune._Score(0.5, float("nan"), 0.0)])
+    assert trial.score("classification") == pytest.approx(0.4)
 
 
 def test_where_splits_are_random_a_search_sees_several_and_no_table_sees_them(monkeypatch):

@@ -24,6 +24,7 @@ import hgeo
 from hgeo.graph import Graph, distance_attention
 from hgeo.graph._fused import _attention, _cpu, available
 from hgeo.graph._fused._compiler import cache_folder
+from hgeo.graph._fused._layout import Slots
 from hgeo.nn._inputs import dropout_factors
 
 pytestmark = pytest.mark.skipif(not available("cpu")[0], reason=available("cpu")[1])
@@ -498,6 +499,47 @@ def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on
         program.run((), _cpu._SERIAL_WORK)
     _, threads = _cpu._queues[os.getpid()]
     assert all(thread.is_alive() for thread in threads)
+
+
+def test_memory_outlives_a_caller_who_gives_up_before_the_helping_threads_start(monkeypatch) -> None:
+    """Their addresses are in the program: who has the program must have the tensors."""
+    programs = []
+    run = _cpu._Program.run
+    monkeypatch.setattr(_cpu._Program, "run", lambda self, *args: (programs.append(self), run(self, *args))[1])
+    src, dst = torch.randint(30, (2, 100))
+    u = torch.randn(30, 1, 3, requires_grad=True)
+    inputs = {name: torch.full((1,), value) for name, value in (("k", -1.0), ("beta", 1.0))}
+    out, _ = distance_attention(Graph(src, dst, 30), u, backend="fused", **inputs)
+    out.sum().backward()
+    assert len(programs) == 2
+    for program in programs:
+        held = [t for t in (*program.tensors[0], *program.tensors[1:]) if isinstance(t, torch.Tensor)]
+        blocks = [(t.data_ptr(), t.data_ptr() + t.untyped_storage().nbytes()) for t in held]
+        slots = dict(zip(Slots._fields, program.words, strict=False))
+        for name in ("rowptr", "col", "u", "table", "q", "out"):
+            assert any(begin <= slots[name] < end for begin, end in blocks), name
+    for name in ("pairs", "grad_u", "grad_out"):
+        assert any(begin <= slots[name] < end for begin, end in blocks), name
+
+
+def _by_jvp(f: Any, x: Tensor) -> Tensor:
+    return torch.func.jvp(f, (x,), (torch.ones_like(x),))[1]
+
+
+def _by_dual_numbers(f: Any, x: Tensor) -> Tensor:
+    with torch.autograd.forward_ad.dual_level():
+        return torch.autograd.forward_ad.unpack_dual(f(torch.autograd.forward_ad.make_dual(x, torch.ones_like(x))))[1]
+
+
+@pytest.mark.parametrize("tangent", [_by_jvp, _by_dual_numbers])
+def test_forward_mode_is_refused_with_a_way_out(tangent) -> None:
+    graph, x = Graph(*torch.randint(8, (2, 20)), 8), torch.randn(8, 3)
+    conv = hgeo.nn.HATConv(3, 2, hgeo.PoincareBall(1.0), backend="fused")
+    conv(graph, x)
+    with pytest.raises(RuntimeError, match='backend="reference"'):
+        tangent(lambda x: conv(graph, x), x)
+    plain = hgeo.nn.HATConv(3, 2, hgeo.PoincareBall(1.0), backend="reference")
+    assert tangent(lambda x: plain(graph, x), x).abs().max() > 0
 
 
 @pytest.mark.parametrize("large", [False, True])

@@ -41,10 +41,12 @@ class _Program:
 
     Args:
         reals: REALS numbers a row, see Slots.
+        tensors: whose memory the kernels use; a thread that starts late may come when the caller has given up.
     """
 
-    def __init__(self, reals: list[float]) -> None:
+    def __init__(self, reals: list[float], *tensors: Any) -> None:
         self.reals = reals
+        self.tensors = tensors
         self.phases: list[tuple[int, int, int, int, int, int]] = []
         self.scratch = 0
         self.errors: list[BaseException] = []
@@ -255,7 +257,7 @@ def forward(a: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     nodes, edges = u.new_empty(places.nodes), u.new_empty(places.edges)
     result = u.new_empty(num_dst, heads, dim) if a.out_k is None else u.new_empty(num_dst, heads * dim)
     reals, block = _reals(a, heads), _block(bits, padded + 4)
-    program = _Program(reals)
+    program = _Program(reals, a, result, nodes, edges)
     program.add(_address(bits, dim, "pack"), 0, heads, num_src, _NODES, _row_scratch(bits, dim))
     blocks = a.num_edges // block + 1
     scratch = scratch_bytes(bits, padded, 4, block + max_degree)
@@ -284,7 +286,7 @@ def backward(
     edge_terms, row_terms = u.new_empty(terms, 4), u.new_empty(sides, padded + 1)
     grad_u = torch.empty_like(u)
     grad_bias = u.new_empty(heads, a.num_edges) if needs_bias else None
-    program = _Program(reals)
+    program = _Program(reals, a, result, nodes, edges, grad, pairs, tangents, edge_terms, row_terms, grad_u, grad_bias)
     if a.out_k is not None:
         length = heads * dim
         program.add(_address(bits, length, "points_backward"), heads, 1, num_dst, _NODES, _row_scratch(bits, length))

@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from hgeo.graph._checks import no_second_derivative
 from hgeo.graph._fused._arguments import Inputs, Kept
@@ -163,9 +164,20 @@ class _FusedAttention(torch.autograd.Function):
 def _differentiable(compute: Callable[..., Any], inputs: Inputs) -> Any:
     """``compute(*inputs)`` with a derivative, if one is asked for."""
     learned = inputs.u, inputs.k, inputs.beta, inputs.scale, inputs.bias, inputs.out_k
+    if forward_ad._current_level >= 0:
+        refuse_forward_mode(*learned)
     if torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in learned):
         return _FusedAttention.apply(compute, inputs, *learned)
     return compute(*inputs)
+
+
+def refuse_forward_mode(*tensors: Tensor | None) -> None:
+    """The kernels know no tangents, and would drop them without a word."""
+    if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):
+        raise RuntimeError(
+            "the fused attention has no forward-mode derivative (torch.func.jvp, torch.autograd.forward_ad); "
+            'use backend="reference"'
+        )
 
 
 def fused_attention(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
