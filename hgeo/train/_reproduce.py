@@ -49,7 +49,7 @@ def published() -> dict[str, Any]:
 
 
 def _split_of(dataset: str, seed: int) -> int:
-    """Which split a seed is run on; not split 0, on which hyper-parameters were chosen."""
+    """Which split a seed is run on; none on which hyper-parameters were chosen."""
     return 0 if dataset.partition("+")[0] in FIXED_SPLIT else 1 + seed % 5
 
 

@@ -66,7 +66,7 @@ def test_more_seeds_join_the_runs_that_are_there(tmp_path, capsys):
     assert reproduce(tmp_path, "classification", *small, "--shallow-seeds", "1") == 0
     assert reproduce(tmp_path, "classification", *small, "--shallow-seeds", "3", "--cached-only") == 0
     text = (tmp_path / "out" / "classification.md").read_text()
-    assert "Fewer runs so far: karate 2 line-1st (1), karate 2 line-2nd (1)." in text
+    assert "Fewer runs a cell so far (the CSV file says how many where): line-1st 1, line-2nd 1." in text
     capsys.readouterr()
     assert reproduce(tmp_path, "classification", *small, "--shallow-seeds", "3") == 0
     progress = capsys.readouterr().err
