@@ -12,7 +12,6 @@ import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 __all__ = ["add_arguments", "run"]
 
@@ -163,10 +162,11 @@ def _data(data_dir: str | None) -> Finding:
 
 
 def _cache() -> Finding:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    nearest = base
+    from hgeo.graph._fused._compiler import cache_folder
+
+    base = nearest = cache_folder()
     while not nearest.exists() and nearest != nearest.parent:
         nearest = nearest.parent
     if os.access(nearest, os.W_OK):
-        return Finding("ok", "cache", f"{base / 'hgeo'}")
+        return Finding("ok", "cache", f"{base}")
     return Finding("note", "cache", f"{base} cannot be written: compiled kernels are made anew in every process")

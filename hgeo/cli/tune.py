@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import sys
 from pathlib import Path
+
+from hgeo.cli._arguments import positive
 
 __all__ = ["add_arguments", "run"]
 
@@ -19,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Example: hgeo tune --datasets cora --dims 2 4 --methods hat gcn --freeze configs.json"
     )
     parser.add_argument("--datasets", nargs="+", default=list(_DATASETS), metavar="NAME")
-    parser.add_argument("--dims", nargs="+", type=int, default=[2, 4, 8, 16], metavar="D")
+    parser.add_argument("--dims", nargs="+", type=positive, default=[2, 4, 8, 16], metavar="D")
     parser.add_argument("--methods", nargs="+", default=list(_METHODS), metavar="M")
     parser.add_argument("--cache", type=Path, default=Path("runs/tune"), help="folder of finished cells (%(default)s)")
     parser.add_argument("--freeze", type=Path, help="merge what was chosen into this JSON file")
@@ -29,11 +32,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="begin with what earlier searches froze in this file, for every method the winners of all methods",
     )
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
+    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, help="processes (%(default)s)")
     parser.add_argument("--data-dir", help="folder of DGL's raw files (default: HGEO_DATA)")
-    parser.add_argument("--rounds", type=int, help="rounds of proposals, if not the usual number for the data set")
-    parser.add_argument("--trials", type=int, help="trials in a round, if not the usual number")
-    parser.add_argument("--epochs", type=int, help="epochs of a run, if not the usual number")
+    parser.add_argument("--rounds", type=positive, help="rounds of proposals, if not the usual number for the data set")
+    parser.add_argument("--trials", type=positive, help="trials in a round, if not the usual number")
+    parser.add_argument("--epochs", type=positive, help="epochs of a run, if not the usual number")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,6 +46,9 @@ def run(args: argparse.Namespace) -> int:
     from hgeo.train._tune import frozen_winners, tuning_cell, usual_budget, write_frozen
 
     asked = {name: getattr(args, name) for name in ("rounds", "trials", "epochs") if getattr(args, name)}
+    if importlib.util.find_spec("optuna") is None:
+        print("hgeo tune: the search needs optuna, which is not installed: pip install optuna", file=sys.stderr)
+        return 1
     try:
         winners = frozen_winners(args.go_on_from) if args.go_on_from else None
         cells = [
@@ -56,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
         return 2
     try:
         results = run_cells(cells, args.cache, jobs=args.jobs, context={"data_dir": args.data_dir})
-    except (FileNotFoundError, ValueError) as error:
+    except (OSError, ValueError) as error:
         print(f"hgeo tune: {error}", file=sys.stderr)
         return 1
     for cell in cells:
@@ -66,6 +72,13 @@ def run(args: argparse.Namespace) -> int:
         nmi = result["chosen"]["clustering"]["val_nmi"]
         print(f"{name:24s} validation accuracy {accuracy:.4f}, NMI {nmi:.4f}  ({len(result['trials'])} trials)")
     if args.freeze:
-        held = write_frozen(args.freeze, [(cell, results[cell.key]) for cell in cells], args.go_on_from)
+        try:
+            held = write_frozen(args.freeze, [(cell, results[cell.key]) for cell in cells], args.go_on_from)
+        except OSError as error:
+            print(
+                f"hgeo tune: {error}; the cells are kept in {args.cache}: call again with another --freeze",
+                file=sys.stderr,
+            )
+            return 1
         print(f"{args.freeze}: {held} cells")
     return 0

@@ -29,6 +29,12 @@ class ShallowEmbedding:
 
     manifold: Any = geoopt.Euclidean(1)
 
+    def __post_init__(self) -> None:
+        """All numbers of a method (sizes, counts, rates) are above 0."""
+        for name, value in vars(self).items():
+            if isinstance(value, int | float) and not value > 0:
+                raise ValueError(f"{type(self).__name__}: {name} is {value}, expected a number above 0")
+
     def fit(self, dataset: Dataset, *, seed: int = 0) -> Tensor:
         """Embed the nodes of ``dataset``; the same seed gives the same embedding."""
         raise NotImplementedError
@@ -56,6 +62,7 @@ class DeepWalk(ShallowEmbedding):
     engine: str = "compiled"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.engine not in ("compiled", "gensim"):
             raise ValueError(f"engine is {self.engine!r}, expected 'compiled' or 'gensim'")
 
@@ -146,6 +153,7 @@ class LINE(ShallowEmbedding):
     lr: float = 0.025
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.order not in (1, 2):
             raise ValueError(f"order is {self.order}, expected 1 or 2")
 
@@ -184,8 +192,7 @@ class PoincareEmbedding(ShallowEmbedding):
     c: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.c > 0:
-            raise ValueError(f"c is {self.c}, expected a positive number")
+        super().__post_init__()
         self.manifold = manifolds.PoincareBall(c=self.c)
 
     def fit(self, dataset: Dataset, *, seed: int = 0) -> Tensor:

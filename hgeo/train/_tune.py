@@ -317,7 +317,10 @@ def _frozen_cells(path: Path | None) -> dict[str, Any]:
     source = resources.files("hgeo.models").joinpath("configs/paper.json") if path is None else path
     if path is None and not source.is_file():
         return {}
-    cells: dict[str, Any] = json.loads(source.read_text())["cells"]
+    try:
+        cells: dict[str, Any] = json.loads(source.read_text())["cells"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{source} is no file that hgeo tune --freeze has written: {error!r}") from error
     return cells
 
 

@@ -132,6 +132,19 @@ def test_what_cannot_be_tuned_is_named(tmp_path, capsys):
     assert "cannot tune 'deepwalk'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", ["--rounds", "--trials", "--epochs", "--jobs", "--dims"])
+def test_numbers_of_a_search_are_from_1_on(option, capsys):
+    with pytest.raises(SystemExit):
+        main(["tune", option, "0"])
+    assert "'0' is not a whole number from 1 on" in capsys.readouterr().err
+
+
+def test_a_file_that_no_search_has_frozen_is_named(tmp_path, capsys):
+    (tmp_path / "mine.json").write_text("nothing")
+    assert main(["tune", "--go-on-from", str(tmp_path / "mine.json"), "--cache", str(tmp_path)]) == 2
+    assert "mine.json is no file that hgeo tune --freeze has written" in capsys.readouterr().err
+
+
 def test_tuning_seeds_are_not_table_seeds():
     assert _tune.TUNING_SEED >= 1000
     with pytest.raises(TypeError):

@@ -8,7 +8,7 @@ import torch
 
 from hgeo.data import load, make_dataset
 from hgeo.manifolds import dist, validate
-from hgeo.models import LINE, SHALLOW_METHODS, shallow
+from hgeo.models import LINE, SHALLOW_METHODS, DeepWalk, Node2vec, PoincareEmbedding, shallow
 
 QUICK = {
     "deepwalk": {"walks": 40, "length": 40, "epochs": 5},
@@ -59,7 +59,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones():
         LINE(order=3)
     with pytest.raises(ValueError, match="engine is 'word2vec', expected 'compiled' or 'gensim'"):
         shallow("node2vec", 2, engine="word2vec")
-    with pytest.raises(ValueError, match=r"c is 0\.0, expected a positive number"):
+    with pytest.raises(ValueError, match=r"c is 0\.0, expected a number above 0"):
         shallow("poincare", 2, c=0.0)
 
 
@@ -70,3 +70,19 @@ def test_a_graph_without_edges_has_no_noise_to_draw(name):
     data = make_dataset("alone", np.zeros((2, 0), dtype=np.int64), np.eye(4, dtype=np.float32), label, masks=masks)
     with pytest.raises(ValueError, match="a graph without edges"):
         shallow(name, 2).fit(data)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: DeepWalk(dim=0), "dim"),
+        (lambda: Node2vec(p=0), "p"),
+        (lambda: Node2vec(q=-1.0), "q"),
+        (lambda: LINE(dim=-1), "dim"),
+        (lambda: PoincareEmbedding(dim=0), "dim"),
+        (lambda: PoincareEmbedding(c=0.0), "c"),
+    ],
+)
+def test_numbers_that_mean_nothing_are_refused_by_name(make, name):
+    with pytest.raises(ValueError, match=rf"{name} is .*expected a number above 0"):
+        make()
