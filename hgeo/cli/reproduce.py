@@ -22,10 +22,10 @@ _SEARCHES = (
     "- Hyper-parameters of graph networks: as many trials for every method ({trials} a cell), judged by validation "
     "nodes alone, in two searches. The first, `hgeo tune --freeze FILE`, proposed by accuracy (and saw split 0 of "
     "Photo only; today's command alternates between accuracy and NMI). In the second, `hgeo tune --go-on-from FILE "
-    "--freeze FILE --rounds 8 --trials 8` (on Photo `--rounds 5`), every method of a cell began with the winners of all "
-    "methods there. Those of other methods were tried with GCN and GAT, too, but the samplers of these two did not learn from "
-    "them, as they do now. The tables of earlier searches had been seen when these were made; no setting was chosen by "
-    "them."
+    "--freeze FILE --rounds 8 --trials 8` (on Photo `--rounds 5`), every method of a cell began with the winners of "
+    "all methods there. Those of other methods were tried with GCN and GAT, too, but the samplers of these two did "
+    "not learn from them, as they do now. The tables of earlier searches had been seen when these were made; no s"
+    "etting was chosen by them."
 )
 
 
