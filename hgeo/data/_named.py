@@ -53,9 +53,9 @@ def load_named(name: str, *, data_dir: str | Path | None, split_seed: int) -> Da
         return _load_arxiv(folder)
     source = _DGL[name]
     raw = folder / source.folder
+    data = import_dgl(f"the data set {name}", "dgl.data")
     if not raw.is_dir():
         _expect_network(name, raw)
-    data = import_dgl(f"the data set {name}", "dgl.data")
     try:
         with quiet_dgl():
             graph = getattr(data, source.loader)(raw_dir=str(_writable(folder, source.folder)), verbose=False)[0]
