@@ -257,7 +257,7 @@ def _adopted(start: Config, base: Config) -> Config:
 
 def _within(config: Config, space: dict[str, Any]) -> Config:
     """The configuration with everything that is searched moved to the nearest value that the search can propose."""
-    return replace(config, **{name: _admissible(_value(config, name), kind) for name, kind in space.items()})
+    return _searched(config, config, space)
 
 
 def _searched(config: Config, base: Config, space: dict[str, Any]) -> Config:
