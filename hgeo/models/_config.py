@@ -8,7 +8,7 @@ from typing import Any, Literal
 __all__ = ["GRAPH_METHODS", "Config", "defaults"]
 
 #: methods that :func:`hgeo.models.build` makes from a graph with features
-GRAPH_METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gat", "hgcn", "kappa-gcn", "mlp", "hnn")
+GRAPH_METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gcn-diffused", "gat", "hgcn", "kappa-gcn", "mlp", "hnn")
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,8 @@ class Config:
     """Hyper-parameters of one training run. ``space`` is the hidden space, so its dimension is the paper's "dimension".
 
     ``beta`` is the sharpness of the first layer's attention, ``beta_out`` that of the second (None: the
-    same); 0 is uniform attention.
+    same); 0 is uniform attention. ``steps`` is how often the second layer's attention is walked along, and ``restart``
+    the share of a node's own vector in each of several steps.
     The fields from ``c`` to ``readout`` describe the model, the others the training. A field that a method has no use
     for (β of a GCN, say) is ignored by it.
     """
@@ -33,6 +34,8 @@ class Config:
     activation_space: Literal["ball", "tangent"] = "tangent"
     bias: bool = True
     readout: Literal["log0", "linear"] = "log0"
+    steps: int = 1
+    restart: float = 0.1
     feat_drop: float = 0.6
     hidden_drop: float = 0.3
     attn_drop: float = 0.3
@@ -45,11 +48,17 @@ class Config:
     def __post_init__(self) -> None:
         if self.method not in GRAPH_METHODS:
             raise ValueError(f"method is {self.method!r}, expected one of {', '.join(GRAPH_METHODS)}")
-        for name in ("feat_drop", "hidden_drop", "attn_drop", "label_smoothing"):
+        for name in ("feat_drop", "hidden_drop", "attn_drop", "label_smoothing", "restart"):
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a number in [0, 1)")
-        if self.dim < 1 or self.epochs < 1:
-            raise ValueError(f"dim and epochs must be at least 1, got dim={self.dim}, epochs={self.epochs}")
+        for name in ("dim", "epochs", "steps"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+
+    @property
+    def kind(self) -> str:
+        """The network of which the method is a form: "hat" of "hat-paper", say."""
+        return self.method.partition("-")[0]
 
     @property
     def betas(self) -> tuple[float, float]:

@@ -65,20 +65,36 @@ __all__ = [
 ]
 
 #: methods the engine knows
-BATCHED_METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gat")
+BATCHED_METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gcn-diffused", "gat")
 
 # atanh of the largest radius that a float32 point keeps: √c|x| ≤ 1 − 4·eps
 _MAX_RADIUS = math.atanh(1.0 - 4.0 * float(torch.finfo(torch.float32).eps))
 
 
-@dataclass(frozen=True)
-class View:
-    """What a two-layer network must compute for some nodes: two blocks and the rows of the features they read."""
+class Needs(NamedTuple):
+    """What a two-layer network must compute for some nodes: two blocks and the rows of the features they read.
 
-    nodes: np.ndarray
+    The blocks' destinations are their first sources, and the wanted nodes are the first of all.
+    """
+
     outer: Block
     inner: Block
     rows: SparseRows
+
+
+class View:
+    """Some nodes of a graph, and what must be computed for them by networks that look so many steps far."""
+
+    def __init__(self, nodes: np.ndarray, find: Callable[[np.ndarray, int], Needs]) -> None:
+        self.nodes = nodes
+        self._find = find
+        self._found: dict[int, Needs] = {}
+
+    def needs(self, steps: int = 1) -> Needs:
+        """For a second layer that walks ``steps`` steps along its edges; made once."""
+        if steps not in self._found:
+            self._found[steps] = self._find(self.nodes, steps)
+        return self._found[steps]
 
 
 class Run(NamedTuple):
@@ -155,10 +171,17 @@ class Views:
         return block, nodes
 
     def _view(self, nodes: np.ndarray) -> View:
+        return View(nodes, self._needs)
+
+    def _needs(self, nodes: np.ndarray, steps: int) -> Needs:
+        # All that is read in the last of several steps is computed in each of them; the nodes farthest out, which lack
+        # neighbours here, are right where they are read: in the first.
+        for _ in range(steps - 1):
+            nodes = self._block(nodes)[1]
         outer, hidden = self._block(nodes)
         inner, rows = self._block(hidden)
         indptr, indices, values = self._features
-        return View(nodes, outer, inner, SparseRows(indptr, indices, values, rows, self.num_features))
+        return Needs(outer, inner, SparseRows(indptr, indices, values, rows, self.num_features))
 
 
 def _shares(nodes: np.ndarray, parts: Sequence[np.ndarray]) -> Tensor:
@@ -203,10 +226,11 @@ _PER_RUN: dict[str, Callable[[Config], float]] = {
     "beta2": lambda config: config.betas[1],
     "radius_norm": lambda config: float(config.radius_norm),
     "self_mean": lambda config: float(config.self_score == "mean"),
-    "degree_norm": lambda config: float(config.degree_norm or config.method == "gcn"),
+    "degree_norm": lambda config: float(config.degree_norm or config.kind == "gcn"),
     "feat_drop": lambda config: config.feat_drop,
     "hidden_drop": lambda config: config.hidden_drop,
     "attn_drop": lambda config: config.attn_drop,
+    "restart": lambda config: config.restart,
     "lr": lambda config: config.lr,
     "weight_decay": lambda config: config.weight_decay,
     "label_smoothing": lambda config: config.label_smoothing,
@@ -215,8 +239,8 @@ _PER_RUN: dict[str, Callable[[Config], float]] = {
 
 def _family(config: Config) -> tuple[Any, ...]:
     """What runs must agree in to share a batch."""
-    kind = "hat" if config.method.startswith("hat") else config.method
-    return (kind, config.dim, config.activation, config.activation_space, config.bias, config.readout)
+    structure = (config.activation, config.activation_space, config.bias, config.readout, config.steps)
+    return (config.kind, config.dim, *structure)
 
 
 def _knobs(runs: Sequence[Run], dtype: torch.dtype) -> _Knobs:
@@ -237,7 +261,7 @@ def init_parameters(config: Config, seed: int, num_features: int, num_classes: i
     """
     generator = torch.Generator().manual_seed(seed)
     out_dim = config.dim if config.readout == "linear" else num_classes
-    gat = config.method == "gat"
+    gat = config.kind == "gat"
 
     def glorot(*shape: int) -> Tensor:
         weight = torch.empty(*shape)
@@ -330,11 +354,25 @@ def _distance_scores(u: Tensor, beta: Tensor, block: Block, knobs: _Knobs) -> Te
     return replace_self_scores(scores, knobs.self_mean, block)
 
 
-def _attend(u: Tensor, weights: Tensor, block: Block, knobs: _Knobs) -> Tensor:
-    """Σ_j w_ij u_j; with degree normalisation Σ_j w_ij √(deg_i/deg_j) u_j, which for uniform w is a GCN's sum."""
+def _attend(
+    u: Tensor, weights: Tensor, block: Block, knobs: _Knobs, drop: Callable[[Tensor, int], Tensor], steps: int
+) -> Tensor:
+    """Σ_j w_ij u_j; with degree normalisation Σ_j w_ij √(deg_i/deg_j) u_j, which for uniform w is a GCN's sum.
+
+    In several steps z ← (1 − a) Σ_j w_ij z_j + a u_i, from z = u, each with a dropout of its own.
+    """
     if bool((knobs.degree_norm > 0).any()):
         weights = weights * _cached(knobs, block, "degree", _degree_factors)
-    return aggregate(u, weights, block)
+    if steps == 1:
+        return aggregate(u, drop(weights, 0), block)
+    share = knobs.restart.view(-1, 1, 1, LANES)
+    own, far = share * u[:, : block.num_dst], u[:, block.num_dst :]
+    z = u
+    for number in range(steps):
+        if number:
+            z = torch.cat([z, far], 1)
+        z = own + (1 - share) * aggregate(z, drop(weights, number), block)
+    return z
 
 
 def _cached(knobs: _Knobs, block: Block, name: str, make: Callable[[Block, _Knobs], Tensor]) -> Tensor:
@@ -358,12 +396,12 @@ def _uniform(block: Block, knobs: _Knobs) -> Tensor:
 
 def _layer(u: Tensor, block: Block, p: dict[str, Tensor], number: int, knobs: _Knobs, step: int | None) -> Tensor:
     """One layer after its linear map, before its activation; ``step=None`` is evaluation."""
-    method = knobs.shared.method
-    if method == "gat":
+    kind = knobs.shared.kind
+    if kind == "gat":
         to = lane_matmul(u[:, : block.num_dst], p[f"attn_dst{number}"].unsqueeze(2)).squeeze(2)
         of = lane_matmul(u, p[f"attn_src{number}"].unsqueeze(2)).squeeze(2)
         weights = edge_softmax(F.leaky_relu(edge_add(to, of, block), 0.2), block)
-    elif method == "gcn":
+    elif kind == "gcn":
         weights = _cached(knobs, block, "uniform", _uniform)
     else:
         beta = knobs.beta1 if number == 1 else knobs.beta2
@@ -371,19 +409,23 @@ def _layer(u: Tensor, block: Block, p: dict[str, Tensor], number: int, knobs: _K
             weights = edge_softmax(_distance_scores(u, beta, block, knobs), block)
         else:
             weights = _cached(knobs, block, "uniform", _uniform)
-    if step is not None:
-        weights = dropout(weights, knobs.attn_drop, keys_for(knobs.seeds, step, 2 * number))
-    out = _attend(u, weights, block, knobs)
+
+    def drop(weights: Tensor, walked: int) -> Tensor:
+        if step is None:
+            return weights
+        return dropout(weights, knobs.attn_drop, keys_for(knobs.seeds, step, 1 + number + walked))
+
+    out = _attend(u, weights, block, knobs, drop, knobs.shared.steps if number == 2 else 1)
     if knobs.shared.bias:
         out = out + p[f"bias{number}"].unsqueeze(1)
     is_readout = number == 2 and knobs.shared.readout == "log0"  # read as numbers, not kept as points
-    return out if method in ("gat", "gcn") or is_readout else _clip(out, (_MAX_RADIUS / knobs.root_c).unsqueeze(1))
+    return out if kind != "hat" or is_readout else _clip(out, (_MAX_RADIUS / knobs.root_c).unsqueeze(1))
 
 
 def _activate(u: Tensor, knobs: _Knobs) -> Tensor:
     config = knobs.shared
     act = F.elu if config.activation == "elu" else F.relu
-    if config.method in ("gat", "gcn") or config.activation_space == "tangent":
+    if config.kind != "hat" or config.activation_space == "tangent":
         return act(u)
     root_c = knobs.root_c.unsqueeze(1)
     x = act(row_scale(u, _tanh_ratio(root_c * row_norm(u))))
@@ -394,10 +436,11 @@ def _activate(u: Tensor, knobs: _Knobs) -> Tensor:
 def batched_forward(p: dict[str, Tensor], view: View, knobs: _Knobs, step: int | None = None) -> tuple[Tensor, Tensor]:
     """Hidden tangent vectors and logits of a view's nodes, in lanes; ``step=None`` switches dropout off."""
     keys = None if step is None else keys_for(knobs.seeds, step, 0)
-    u = sparse_matmul(view.rows, p["weight1"], knobs.feat_drop, keys)
-    hidden = _activate(_layer(u, view.inner, p, 1, knobs, step), knobs)
+    needs = view.needs(knobs.shared.steps)
+    u = sparse_matmul(needs.rows, p["weight1"], knobs.feat_drop, keys)
+    hidden = _activate(_layer(u, needs.inner, p, 1, knobs, step), knobs)
     u = hidden if step is None else dropout(hidden, knobs.hidden_drop, keys_for(knobs.seeds, step, 1))
-    out = _layer(lane_matmul(u, p["weight2"]), view.outer, p, 2, knobs, step)
+    out = _layer(lane_matmul(u, p["weight2"]), needs.outer, p, 2, knobs, step)[:, : len(view.nodes)]
     if knobs.shared.readout == "linear":
         out = lane_matmul(_activate(out, knobs), p["weight3"]) + p["bias3"].unsqueeze(1)
     return hidden, out

@@ -97,6 +97,10 @@ def _data(x: Tensor) -> np.ndarray:
 # Random numbers
 
 
+# More than a step of training has random tensors.
+_PLACES = 128
+
+
 def keys_for(seeds: np.ndarray, step: int, place: int) -> np.ndarray:
     """A 32-bit key a run for one random tensor: ``place`` names the tensor, ``step`` the time."""
 
@@ -108,7 +112,7 @@ def keys_for(seeds: np.ndarray, step: int, place: int) -> np.ndarray:
         return x ^ (x >> np.uint64(16))
 
     base = mix(seeds.astype(np.uint64) & np.uint64(0xFFFFFFFF))
-    moment = mix(np.asarray([step * 16 + place + 1], dtype=np.uint64) & np.uint64(0xFFFFFFFF))
+    moment = mix(np.asarray([step * _PLACES + place + 1], dtype=np.uint64) & np.uint64(0xFFFFFFFF))
     return mix(base ^ moment).astype(np.uint32)
 
 

@@ -17,8 +17,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import torch
 
 from hgeo.models._config import Config, defaults
@@ -27,12 +28,16 @@ from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_runs
 from hgeo.train._cells import LARGE, Cell, graph_price
 from hgeo.train._reproduce import FIXED_SPLIT
 
+if TYPE_CHECKING:
+    from hgeo.data import Dataset
+
 __all__ = [
     "TASKS",
     "Budget",
     "frozen_configs",
     "frozen_trials",
     "frozen_winners",
+    "redrawn_splits",
     "search_space",
     "tune_cell",
     "tuning_cell",
@@ -42,8 +47,14 @@ __all__ = [
 
 #: runs of a search use seeds from here on, those of a table the seeds from 0: no table run was ever chosen by
 TUNING_SEED = 1000
-# A table is run on the splits 1 to 5: one split that all trials share would be learned by heart.
+# One split that all trials share would be learned by heart. Of data with a public split, its own and four further draws
+# of the training nodes from those that train or validate there; of others none on which a table is run (1 to 5).
+_REDRAWN_SPLITS = 4
 _TUNING_SPLITS = (0, 6, 7)
+# A network that may walk several steps goes on with so many from the winner of one that may not.
+_FIRST_STEPS = 4
+# Methods whose second layer may walk several steps.
+_DIFFUSED = ("hat", "hat-uniform", "gcn-diffused")
 #: what a configuration can be frozen for
 TASKS = ("classification", "clustering")
 
@@ -57,9 +68,9 @@ class Budget:
     """
 
     rounds: int = 4
-    trials: int = 16
-    seeds: int = 3
-    finals: tuple[tuple[int, int], ...] = ((8, 4), (3, 8))
+    trials: int = 12
+    seeds: int = 5
+    finals: tuple[tuple[int, int], ...] = ((6, 5), (2, 10))
     epochs: int = 300
     patience: int = 50
     eval_every: int = 2
@@ -68,7 +79,7 @@ class Budget:
 def usual_budget(dataset: str) -> Budget:
     """What a cell gets if nothing else is asked for, whatever the method; on a large graph fewer and shorter runs."""
     if dataset in LARGE:
-        return Budget(rounds=3, finals=((6, 3), (3, 6)), epochs=150, patience=40, eval_every=3)
+        return Budget(rounds=3, seeds=3, finals=((6, 3), (3, 6)), epochs=150, patience=40, eval_every=3)
     return Budget()
 
 
@@ -76,8 +87,9 @@ def search_space(method: str) -> dict[str, Any]:
     """optuna's distributions of everything that is searched for a method.
 
     Training, dropouts, the read-out and degree normalisation are the same for all methods where they apply (a GCN is
-    always normalised, and drops edges where the others drop attention); HAT adds its two sharpnesses, the self-loop's
-    score and whether radii are normalised. The printed HAT has no further choice: c = 1, β = 1, no bias, log0 of the
+    always normalised, and drops edges where the others drop attention); HAT and the diffused GCN add the steps of their
+    second layer and the restart; HAT adds its two sharpnesses, the self-loop's score and whether radii are normalised.
+    The printed HAT has no further choice: c = 1, β = 1, no bias, log0 of the
     second layer.
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution
@@ -95,11 +107,41 @@ def search_space(method: str) -> dict[str, Any]:
     if method in ("hat", "hat-uniform", "gat"):
         space["degree_norm"] = CategoricalDistribution([False, True])
     if method == "hat":
-        space["beta"] = FloatDistribution(0.03, 3.0, log=True)
-        space["beta_out"] = FloatDistribution(0.03, 3.0, log=True)
+        space["beta"] = FloatDistribution(0.01, 3.0, log=True)
+        space["beta_out"] = FloatDistribution(0.01, 3.0, log=True)
         space["self_score"] = CategoricalDistribution(["zero", "mean"])
         space["radius_norm"] = CategoricalDistribution([True, False])
+    if method in _DIFFUSED:
+        space["steps"] = CategoricalDistribution([1, 4, 8])
+        space["restart"] = FloatDistribution(0.1, 0.3, step=0.1)
     return space
+
+
+def redrawn_splits(data: Dataset, count: int) -> list[Dataset]:
+    """The data with other training nodes, as many a class, drawn from its training and validation nodes; the others
+    validate. Test nodes stay test nodes."""
+    nodes = torch.cat([data.train_idx, data.val_idx]).numpy()
+    labels = data.labels.numpy()
+    splits = []
+    for seed in range(count):
+        generator = np.random.default_rng(seed)
+        train = [
+            generator.permutation(nodes[labels[nodes] == label])[:size]
+            for label, size in enumerate(np.bincount(labels[data.train_idx.numpy()]))
+        ]
+        chosen = np.sort(np.concatenate(train))
+        rest = np.setdiff1d(nodes, chosen)
+        splits.append(replace(data, train_idx=torch.from_numpy(chosen), val_idx=torch.from_numpy(rest)))
+    return splits
+
+
+def _tuning_splits(dataset: str, data_dir: str | None) -> list[Dataset]:
+    from hgeo.data import load
+
+    if dataset in FIXED_SPLIT:
+        data = load(dataset, data_dir=data_dir)
+        return [data, *redrawn_splits(data, _REDRAWN_SPLITS)]
+    return [load(dataset, data_dir=data_dir, split_seed=split) for split in _TUNING_SPLITS]
 
 
 def tune_cell(
@@ -116,12 +158,9 @@ def tune_cell(
     """
     import optuna
 
-    from hgeo.data import load
-
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     allowed = Budget(**budget)
-    splits = (0,) if dataset in FIXED_SPLIT else _TUNING_SPLITS
-    views = Views(*[load(dataset, data_dir=data_dir, split_seed=split) for split in splits])
+    views = Views(*_tuning_splits(dataset, data_dir))
     space = search_space(method)
     base = replace(defaults(method, dim), epochs=allowed.epochs, patience=allowed.patience)
     studies = {
@@ -247,11 +286,11 @@ def _adopted(start: Config, base: Config) -> Config:
         shared = {name: getattr(start, name) for name in search_space("hat-paper")}
         config = replace(base, **shared, beta=0.0 if method == "hat" else base.beta)
         if method != "hat-paper":
-            config = replace(
-                config,
-                readout=start.readout,
-                degree_norm=method != "gcn" and (start.degree_norm or start.method == "gcn"),
-            )
+            normalised = start.degree_norm or start.kind == "gcn"
+            config = replace(config, readout=start.readout, degree_norm=base.kind != "gcn" and normalised)
+        if method in _DIFFUSED:
+            walked = start.steps if start.method in _DIFFUSED else _FIRST_STEPS
+            config = replace(config, steps=walked, restart=start.restart)
     return replace(config, epochs=base.epochs, patience=base.patience)
 
 
@@ -292,7 +331,7 @@ def tuning_cell(
         if name.rpartition("/")[0] == f"{dataset}/{dim}"
     ]
     arguments = {"dataset": dataset, "dim": dim, "method": method, "budget": asdict(budget), "starts": starts}
-    return Cell("hgeo.train._tune:tune_cell", arguments, cost=graph_price(dataset, dim), version=4)
+    return Cell("hgeo.train._tune:tune_cell", arguments, cost=graph_price(dataset, dim), version=5)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

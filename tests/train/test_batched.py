@@ -109,7 +109,7 @@ def test_the_view_of_the_training_nodes_gives_their_outputs_exactly(method, data
     knobs = _knobs([Run(config, 0)], torch.float32)
     _, everything = batched_forward(packed, views.full, knobs)
     for view, index in ((views.train, dataset.train_idx), (views.val, dataset.val_idx)):
-        assert len(view.rows.rows) < dataset.num_nodes
+        assert len(view.needs().rows.rows) < dataset.num_nodes
         _, some = batched_forward(packed, view, knobs)
         torch.testing.assert_close(some, everything[:, index], rtol=1e-5, atol=1e-6)
 
