@@ -68,7 +68,7 @@ def build(
     elif name == "hnn":
         model = HNN(in_dim, classes, manifold, config=config)
     else:
-        model = {"gcn": GCN, "gat": GAT, "mlp": MLP}[name](in_dim, classes, config=config)
+        model = {"gcn": GCN, "gat": GAT, "mlp": MLP}[config.kind](in_dim, classes, config=config)
     return model
 
 

@@ -117,4 +117,6 @@ def defaults(method: str, dim: int, *, num_train: int = 0, num_features: int | N
         )
     if method == "hat-uniform":
         return replace(config, beta=0.0)
+    if method == "gcn-diffused":
+        return replace(config, steps=4)
     return config

@@ -15,6 +15,7 @@ from hgeo._geoopt import geoopt
 from hgeo.graph import Graph, as_graph
 from hgeo.models._config import Config
 from hgeo.nn import Activation, Dropout, Linear
+from hgeo.nn._diffusion import diffuse
 from hgeo.nn._inputs import dropout, linear, translate
 from hgeo.nn._layer import point_parameter
 
@@ -56,11 +57,11 @@ def _activation(config: Config) -> Any:
 class _Network(nn.Module):
     """What the Euclidean networks share: a hidden layer, logits from it, and where the hidden layer lives."""
 
-    hops = 2
-
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, hops: int = 2) -> None:
         super().__init__()
         self.config = config
+        #: how many steps away a node's output looks
+        self.hops = hops
         self.hidden_manifold = geoopt.Euclidean(1)
 
     def embed(self, graph: Any, x: Tensor) -> Tensor:
@@ -80,17 +81,19 @@ class GCN(_Network):
 
     .. math:: h' = \sigma\big(D^{-1/2} (A + I) D^{-1/2}\, h\, W + b\big)
 
-    ``attn_drop`` drops edges. With uniform attention and degree normalisation HAT is this network.
+    ``attn_drop`` drops edges. With uniform attention and degree normalisation HAT is this network, also where
+    ``steps`` of the second layer's sum are walked, with ``restart``, as in APPNP (Gasteiger et al., 2019).
     """
 
     def __init__(self, in_dim: int, num_classes: int, *, config: Config) -> None:
-        super().__init__(config)
+        super().__init__(config, hops=1 + config.steps)
         layer = import_dgl(_BASELINES, "dgl.nn.pytorch").GraphConv
         out_dim = config.dim if config.readout == "linear" else num_classes
         self.linear1 = _SparseLinear(in_dim, config.dim, config.feat_drop)
         self.linear2 = _SparseLinear(config.dim, out_dim, config.hidden_drop)
         self.conv1 = layer(config.dim, config.dim, weight=False, bias=config.bias)
-        self.conv2 = layer(out_dim, out_dim, weight=False, bias=config.bias)
+        self.conv2 = layer(out_dim, out_dim, weight=False, bias=False)
+        self.bias2 = nn.Parameter(torch.zeros(out_dim)) if config.bias else None
         self.head = _head(config, num_classes)
 
     def _convolve(self, conv: nn.Module, graph: Any, x: Tensor) -> Tensor:
@@ -106,7 +109,10 @@ class GCN(_Network):
         return hidden
 
     def classify(self, graph: Any, hidden: Tensor) -> Tensor:
-        out = self._convolve(self.conv2, dgl_graph(graph, hidden.shape[0]), self.linear2(hidden))
+        graph = dgl_graph(graph, hidden.shape[0])
+        u = self.linear2(hidden)
+        out = diffuse(lambda z: self._convolve(self.conv2, graph, z), u, self.config.steps, self.config.restart)
+        out = out if self.bias2 is None else out + self.bias2
         return out if self.head is None else self.head(_activation(self.config)(out))
 
 
@@ -163,10 +169,8 @@ def _head(config: Config, num_classes: int) -> nn.Linear | None:
 class MLP(_Network):
     """Two linear layers on the features; the graph is not looked at."""
 
-    hops = 0
-
     def __init__(self, in_dim: int, num_classes: int, *, config: Config) -> None:
-        super().__init__(config)
+        super().__init__(config, hops=0)
         self.linear1 = _SparseLinear(in_dim, config.dim, config.feat_drop)
         self.bias1 = nn.Parameter(torch.zeros(config.dim))
         self.linear2 = nn.Linear(config.dim, num_classes)
@@ -188,12 +192,10 @@ class HNN(_Network):
     The graph is not looked at: what this reaches below HAT is what the edges are worth.
     """
 
-    hops = 0
-
     def __init__(self, in_dim: int, num_classes: int, manifold: geoopt.Manifold, *, config: Config) -> None:
         from hgeo.models._hat import manifold_like
 
-        super().__init__(config)
+        super().__init__(config, hops=0)
         self.hidden_manifold = manifold
         # the features' product stays sparse; what follows is the point bias alone
         self.linear1 = _SparseLinear(in_dim, config.dim, config.feat_drop)

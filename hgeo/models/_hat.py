@@ -47,11 +47,6 @@ class HAT(nn.Module):
         (torch.Size([3, 3]), torch.Size([3, 2]))
     """
 
-    #: how many steps away a node's output looks
-    hops = 2
-    #: a graph a layer may be given instead of one for both, as a sampler makes them
-    takes_blocks = True
-
     def __init__(
         self,
         in_dim: int,
@@ -82,12 +77,23 @@ class HAT(nn.Module):
         self.conv2 = HATConv(
             config.dim, config.dim if linear_head else num_classes, out_manifold, in_manifold=manifold,
             activation=_ACTIVATIONS[config.activation] if linear_head else None, feat_drop=config.hidden_drop,
-            backend=backend, **attention_options(config, config.betas[1], out_manifold),
+            steps=config.steps, restart=config.restart, backend=backend,
+            **attention_options(config, config.betas[1], out_manifold),
         )  # fmt: skip
         self.head = nn.Linear(config.dim, num_classes) if linear_head else None
         if self.head is not None:
             nn.init.xavier_uniform_(self.head.weight)
             nn.init.zeros_(self.head.bias)
+
+    @property
+    def hops(self) -> int:
+        """How many steps away a node's output looks."""
+        return 1 + self.config.steps
+
+    @property
+    def takes_blocks(self) -> bool:
+        """Whether a graph a layer may be given instead of one for both, as a sampler makes them."""
+        return self.config.steps == 1
 
     @property
     def hidden_manifold(self) -> Any:

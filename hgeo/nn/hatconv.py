@@ -24,6 +24,7 @@ from hgeo.graph import (
     weighted_sum,
 )
 from hgeo.nn import _geometry
+from hgeo.nn._diffusion import diffuse
 from hgeo.nn._inputs import (
     check_features,
     constant_curvature,
@@ -69,6 +70,11 @@ class HATConv(Layer):
              && \text{"midpoint": the gyromidpoint} \\
         y_i &= \sigma(h'_i) && \text{activate}
 
+    With several ``steps`` the tangent sum is walked again and again along the same weights, from :math:`z = u` on, and
+    a is the share of the own vector with which a step restarts:
+
+    .. math:: z_i \leftarrow (1 - a) \sum_{j \in N_i} w_{ij} z_j + a\, u_i, \qquad h'_i = \exp_0(z_i)
+
     The defaults are the equations of Zhang et al., "Hyperbolic Graph Attention Network" (AAAI 2021).
 
     Args:
@@ -80,6 +86,9 @@ class HATConv(Layer):
         merge: "concat": exp0 of the concatenated log0 of the heads; "mean": exp0 of their mean; "product": the output
             lies on the product of the heads' manifolds, and one attention from the product distance √Σd² serves all.
         aggregate: "tangent", "mobius" (on the stereographic family) or "midpoint".
+        steps: how often ``aggregate="tangent"`` is walked along the attention, on a graph whose sources are its
+            destinations; 1, as in the paper: the neighbours alone.
+        restart: a, in [0, 1); a single step has none.
         attention: "distance", or "uniform": the same weight for every neighbour.
         beta: β > 0, or "learn": one β a head, starting at 1, kept positive as exp of the parameter ``log_beta``.
         radius_norm: compute the scores from :math:`u_j / \bar r`, where :math:`\bar r` is the mean of :math:`|u_j|`
@@ -96,7 +105,7 @@ class HATConv(Layer):
         bias: "none"; "tangent": added to the aggregated tangent coordinates; "point": a point of the manifold, added by
             Möbius addition (elsewhere: exponential map of its transported logarithm), a ``geoopt.ManifoldParameter``.
         feat_drop: dropout of input coordinates.
-        attn_drop: dropout of attention weights.
+        attn_drop: dropout of attention weights, anew in each step.
         backend: a name of :func:`hgeo.graph.backends`, or "auto".
 
     Attributes:
@@ -130,6 +139,8 @@ class HATConv(Layer):
         heads: int = 1,
         merge: Literal["concat", "mean", "product"] = "concat",
         aggregate: Literal["tangent", "mobius", "midpoint"] = "tangent",
+        steps: int = 1,
+        restart: float = 0.1,
         attention: Literal["distance", "uniform"] = "distance",
         beta: float | Literal["learn"] = 1.0,
         radius_norm: bool = False,
@@ -155,7 +166,10 @@ class HATConv(Layer):
             choice("HATConv", name, value, choices)
         for name, flag in (("radius_norm", radius_norm), ("degree_norm", degree_norm)):
             choice("HATConv", name, flag, (False, True))
-        for name, share in (("feat_drop", feat_drop), ("attn_drop", attn_drop)):
+        positive("HATConv", "steps", steps)
+        if steps > 1 and aggregate != "tangent":
+            raise ValueError(f"HATConv: several steps are walked with aggregate='tangent' only, got {aggregate!r}")
+        for name, share in (("feat_drop", feat_drop), ("attn_drop", attn_drop), ("restart", restart)):
             if not isinstance(share, int | float) or not 0.0 <= share < 1.0:
                 raise ValueError(f"HATConv: {name} must lie in [0, 1), got {share!r}")
         if activation is not None and not callable(activation):
@@ -166,6 +180,7 @@ class HATConv(Layer):
         self.out_dim, self.heads, self.merge = out_dim, heads, merge
         self.output_dim = out_dim if merge == "mean" else out_dim * heads
         self.aggregate, self.attention, self.self_score = aggregate, attention, self_score
+        self.steps, self.restart = steps, restart
         self.radius_norm, self.degree_norm = radius_norm, degree_norm
         self.feat_drop, self.attn_drop, self.backend = feat_drop, attn_drop, backend
         self.activation, self.beta, self.bias_kind = activation, beta, bias
@@ -209,7 +224,7 @@ class HATConv(Layer):
         given = read_graph(graph, x)
         assert self._numbers is not None
         check_features(self, x, self._numbers, self.weight)
-        looped = given.with_self_loops()
+        looped = self._with_loops(given)
         u = self._project(x)
         at_once = self._ends_at_once
         out, weights = self._attend(looped, u, self._edge_bias(given, looped, edge_bias), return_attention, at_once)
@@ -228,7 +243,7 @@ class HATConv(Layer):
         if not (free or self.stays_tangent):
             x = v if self.in_manifold is None else manifolds.exp0(self.in_manifold, v)
             return manifolds.log0(self.manifold, self(graph, x))
-        looped = read_graph(graph, v).with_self_loops()
+        looped = self._with_loops(read_graph(graph, v))
         assert self.in_dim is not None
         check_features(self, v, self.in_dim, self.weight)
         out, _ = self._attend(looped, self._project(v, tangent=True), None, False, False)
@@ -254,6 +269,14 @@ class HATConv(Layer):
     def _acts_in_tangent_space(self) -> bool:
         return (self.activation is None or self.activation_space == "tangent") and self.bias_kind != "point"
 
+    def _with_loops(self, given: Graph) -> Graph:
+        if self.steps > 1 and given.num_src != given.num_dst:
+            raise ValueError(
+                f"HATConv: {self.steps} steps need a graph whose sources are its destinations, got a block from "
+                f"{given.num_src} to {given.num_dst} nodes; use steps=1, or the graph of all the block's sources"
+            )
+        return given.with_self_loops()
+
     # --- project ---
 
     def _project(self, x: Tensor, tangent: bool = False) -> Tensor:
@@ -276,12 +299,9 @@ class HATConv(Layer):
 
         If the layer ends ``at_once``, not the coordinates but the layer's output.
         """
-        drop = None
-        if self.training and self.attn_drop:
-            drop = dropout_factors(u, (graph.num_edges, self._attentions), self.attn_drop)
         source_scale, target_scale = _degree_scales(graph, u.dtype) if self.degree_norm else (None, None)
         k = self._curvature()
-        if k is not None and self.attention == "distance" and self.aggregate == "tangent" and self.merge != "product":
+        if self._fits_one_call and k is not None:
             out, weights = distance_attention(
                 graph,
                 u,
@@ -289,7 +309,7 @@ class HATConv(Layer):
                 beta=self._beta(),
                 score_scale=self._score_scale(u, k),
                 edge_bias=edge_bias,
-                edge_factor=drop,
+                edge_factor=self._dropout_factors(graph, u),
                 value_scale=source_scale,
                 self_score=self.self_score,
                 return_weights=return_weights,
@@ -297,18 +317,27 @@ class HATConv(Layer):
                 points_elu=at_once and self.activation is not None,
                 backend=self.backend,
             )
-        else:
-            scores = u.new_zeros(graph.num_edges, self._attentions)
-            if self.attention == "distance":
-                distance = self._distance(graph, u, k)
-                if self.self_score == "mean":
-                    distance = self_distance_as_mean(graph, distance)
-                scores = -self._beta() * distance
-            weights = edge_softmax(graph, scores if edge_bias is None else scores + edge_bias, backend=self.backend)
-            out = self._aggregate(graph, weights if drop is None else weights * drop, u, source_scale)
-        if target_scale is not None and self.aggregate == "tangent":
-            out = out * target_scale
-        return out, weights
+            return (out if target_scale is None else out * target_scale), weights
+        scores = u.new_zeros(graph.num_edges, self._attentions)
+        if self.attention == "distance":
+            distance = self._distance(graph, u, k)
+            if self.self_score == "mean":
+                distance = self_distance_as_mean(graph, distance)
+            scores = -self._beta() * distance
+        weights = edge_softmax(graph, scores if edge_bias is None else scores + edge_bias, backend=self.backend)
+
+        def step(z: Tensor) -> Tensor:
+            drop = self._dropout_factors(graph, u)
+            out = self._aggregate(graph, weights if drop is None else weights * drop, z, source_scale)
+            return out * target_scale if target_scale is not None and self.aggregate == "tangent" else out
+
+        return diffuse(step, u, self.steps, self.restart), weights
+
+    def _dropout_factors(self, graph: Graph, u: Tensor) -> Tensor | None:
+        """(E, heads) factors that drop attention while the layer is trained; None: 1."""
+        if not (self.training and self.attn_drop):
+            return None
+        return dropout_factors(u, (graph.num_edges, self._attentions), self.attn_drop)
 
     def _distance(self, graph: Graph, u: Tensor, k: Tensor | None) -> Tensor:
         """(E, heads) distances for the scores; (E, 1) on a product."""
@@ -371,11 +400,18 @@ class HATConv(Layer):
         """Whether nothing but exp0 and an ELU on the ball comes after the sums: distance attention does these, too."""
         return (
             isinstance(self.manifold, geoopt.Stereographic)
-            and (self.attention, self.aggregate, self.merge) == ("distance", "tangent", "concat")
+            and self._fits_one_call
+            and self.merge == "concat"
             and self.bias is None
             and not self.degree_norm
             and (self.activation is None or (self.activation is F.elu and self.activation_space == "ball"))
         )
+
+    @property
+    def _fits_one_call(self) -> bool:
+        """Whether scores, weights and sums can be had from :func:`distance_attention`, where curvature is constant."""
+        once = (self.attention, self.aggregate, self.steps) == ("distance", "tangent", 1)
+        return once and self.merge != "product"
 
     @property
     def _attentions(self) -> int:
@@ -464,6 +500,7 @@ _USUAL = {
     "heads": 1,
     "merge": "concat",
     "aggregate": "tangent",
+    "steps": 1,
     "attention": "distance",
     "beta": 1.0,
     "radius_norm": False,

@@ -11,7 +11,7 @@ from hgeo.cli import main
 from hgeo.data import load
 from hgeo.models import Config, defaults
 from hgeo.train import _tune
-from hgeo.train._tune import TASKS, Budget, frozen_configs, search_space, tune_cell
+from hgeo.train._tune import TASKS, Budget, frozen_configs, redrawn_splits, search_space, tune_cell
 
 
 def tune(tmp_path, *more):
@@ -60,7 +60,12 @@ def test_what_one_method_found_is_said_in_the_terms_of_another():
     gcn = replace(defaults("gcn", 4), feat_drop=0.4, readout="linear", lr=0.013)
     hat = _tune._within(_tune._adopted(gcn, defaults("hat", 4)), search_space("hat"))
     assert (hat.method, hat.feat_drop, hat.readout, hat.lr) == ("hat", 0.4, "linear", 0.013)
-    assert (hat.degree_norm, hat.betas) == (True, (0.03, 0.03))  # a GCN is HAT with the softest attention
+    assert (hat.degree_norm, hat.betas) == (True, (0.01, 0.01))  # a GCN is HAT with the softest attention
+    assert hat.steps == 4  # which may walk further than a GCN
+    walked = replace(hat, steps=8, restart=0.3)
+    diffused = _tune._adopted(walked, defaults("gcn-diffused", 4))
+    assert (diffused.steps, diffused.restart, diffused.degree_norm) == (8, 0.3, False)
+    assert _tune._adopted(walked, defaults("gcn", 4)).steps == 1
     printed = replace(defaults("hat-paper", 4), hidden_drop=0.3)
     assert _tune._adopted(printed, defaults("hat", 4)) == replace(printed, method="hat")  # as printed is a HAT
     ours = replace(defaults("hat", 4), degree_norm=True, weight_decay=3e-3)
@@ -108,13 +113,27 @@ def test_the_search_cannot_see_test_labels(monkeypatch):
 
 
 def test_every_method_searches_the_same_training_settings():
-    spaces = {method: set(search_space(method)) for method in ("hat", "hat-paper", "gcn", "gat")}
+    spaces = {method: set(search_space(method)) for method in ("hat", "hat-paper", "gcn", "gcn-diffused", "gat")}
     common = {"lr", "weight_decay", "feat_drop", "hidden_drop", "attn_drop", "label_smoothing"}
     assert all(common <= space for space in spaces.values())
     assert spaces["hat-paper"] == common
     assert spaces["gcn"] == common | {"readout"}
     assert spaces["gat"] == common | {"readout", "degree_norm"}
-    assert spaces["hat"] - spaces["gat"] == {"beta", "beta_out", "self_score", "radius_norm"}
+    assert spaces["gcn-diffused"] == spaces["gcn"] | {"steps", "restart"}
+    assert spaces["hat"] - spaces["gat"] == {"beta", "beta_out", "self_score", "radius_norm", "steps", "restart"}
+
+
+def test_redrawn_splits_leave_test_nodes_alone_and_have_as_many_training_nodes_a_class():
+    data = load("karate")
+    labelled = set(data.train_idx.tolist()) | set(data.val_idx.tolist())
+    drawn = redrawn_splits(data, 3)
+    assert len({tuple(split.train_idx.tolist()) for split in drawn}) > 1
+    for split in drawn:
+        train, val = set(split.train_idx.tolist()), set(split.val_idx.tolist())
+        assert train | val == labelled
+        assert not train & val
+        assert split.test_idx.equal(data.test_idx)
+        assert split.labels[split.train_idx].bincount().equal(data.labels[data.train_idx].bincount())
 
 
 def test_the_frozen_file_of_the_package_can_be_read():

@@ -28,7 +28,7 @@ def test_a_model_gives_logits_and_hidden_points_of_its_manifold(name, karate):
     hidden = model.embed(karate.graph, karate.features)
     assert hidden.shape == (34, 4)
     hgeo.validate(model.hidden_manifold, hidden)
-    assert model.hops in (0, 2)
+    assert model.hops == (0 if name in ("mlp", "hnn") else 1 + model.config.steps)
 
 
 @pytest.mark.parametrize("name", GRAPH_METHODS)
@@ -86,10 +86,11 @@ def test_the_printed_hat_is_the_paper(karate):
     assert model.conv2.activation is None
 
 
-def test_uniform_hat_with_degree_normalisation_is_a_gcn(karate):
-    config = replace(defaults("hat-uniform", 4), degree_norm=True)
+@pytest.mark.parametrize("steps", [1, 3])
+def test_uniform_hat_with_degree_normalisation_is_a_gcn(karate, steps):
+    config = replace(defaults("hat-uniform", 4), degree_norm=True, steps=steps, restart=0.2)
     hat = build("hat-uniform", karate, config=config).eval()
-    gcn = build("gcn", karate, config=replace(config, method="gcn")).eval()
+    gcn = build("gcn-diffused", karate, config=replace(config, method="gcn-diffused")).eval()
     state = gcn.state_dict()
     for layer in (1, 2):
         state[f"linear{layer}.weight"].copy_(getattr(hat, f"conv{layer}").weight)

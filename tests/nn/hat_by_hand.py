@@ -59,6 +59,8 @@ def hat(
     heads=1,
     merge="concat",
     aggregate="tangent",
+    steps=1,
+    restart=0.0,
     beta=1.0,
     attention="distance",
     radius_norm=False,
@@ -113,17 +115,37 @@ def hat(
             mass = torch.stack(scores).exp()
             for m, (_, e) in zip(mass / mass.sum(), mine, strict=True):
                 weights.setdefault(e, []).append(m)
-    # aggregate, a head at a time
+    # aggregate, a head at a time; all steps but the last are walked here
+    values = h
+    for _ in range(steps - 1):
+        values = [
+            [
+                exp0(
+                    (1 - restart)
+                    * sum(
+                        weights[e][a if attentions > 1 else 0]
+                        * ((len(mine) / out_degree[j]) ** 0.5 if degree_norm else 1)
+                        * log0(values[j][a], c)
+                        for j, e in mine
+                    )
+                    + restart * log0(h[i][a], c),
+                    c,
+                )
+                for a in range(heads)
+            ]
+            for i, mine in enumerate(neighbours)
+        ]
     rows = []
-    for mine in neighbours:
+    for i, mine in enumerate(neighbours):
         aggregated = []
         for a in range(heads):
             w = [weights[e][a if attentions > 1 else 0] for _, e in mine]
             if degree_norm:
                 w = [m * (len(mine) / out_degree[j]) ** 0.5 for m, (j, _) in zip(w, mine, strict=True)]
-            points = [h[j][a] for j, _ in mine]
+            points = [values[j][a] for j, _ in mine]
             if aggregate == "tangent":
-                result = exp0(sum(log0(scale(m, p, c), c) for m, p in zip(w, points, strict=True)), c)
+                walked = sum(log0(scale(m, p, c), c) for m, p in zip(w, points, strict=True))
+                result = exp0(walked if steps == 1 else (1 - restart) * walked + restart * log0(h[i][a], c), c)
             elif aggregate == "mobius":
                 result = scale(w[0], points[0], c)
                 for m, p in zip(w[1:], points[1:], strict=True):

@@ -45,7 +45,18 @@ def layer(c: float = 0.7, seed: int = 0, **options) -> HATConv:
 
 
 def by_hand(conv: HATConv, x: torch.Tensor, c: torch.Tensor | float, **options):
-    names = ("heads", "merge", "aggregate", "attention", "radius_norm", "self_score", "degree_norm", "activation")
+    names = (
+        "heads",
+        "merge",
+        "aggregate",
+        "steps",
+        "restart",
+        "attention",
+        "radius_norm",
+        "self_score",
+        "degree_norm",
+        "activation",
+    )
     settings = {name: getattr(conv, name) for name in (*names, "activation_space")} | options
     if conv.bias_kind != "none":
         settings[f"{conv.bias_kind}_bias"] = conv.bias
@@ -114,6 +125,10 @@ def test_it_is_the_paper_by_hand(backend: str, aggregate: str, heads: int, merge
         {"bias": "point", "merge": "product", "heads": 2},
         {"radius_norm": True, "self_score": "mean", "beta": 0.1, "bias": "tangent", "degree_norm": True},
         {"radius_norm": True, "self_score": "mean", "beta": "learn", "merge": "product", "heads": 2},
+        {"steps": 2},
+        {"steps": 3, "restart": 0.25, "degree_norm": True, "heads": 2},
+        {"steps": 3, "restart": 0.0, "attention": "uniform", "bias": "point"},
+        {"steps": 4, "radius_norm": True, "self_score": "mean", "merge": "product", "heads": 2},
     ],
     # Not str: the address of a function differs between the processes that share the tests.
     ids=lambda options: ",".join(f"{name}={getattr(value, '__name__', value)}" for name, value in options.items()),
@@ -495,13 +510,15 @@ def test_points_at_the_boundary_and_at_the_origin_have_finite_gradients(backend:
         ("fused", "tangent", "aot_eager"),
         ("torch", "mobius", "eager"),
         ("torch", "midpoint", "eager"),
+        ("fused", "steps", "aot_eager"),
     ],
 )
 def test_it_compiles_to_one_graph_on_either_kind_of_graph(name: str, aggregate: str, how: str) -> None:
     if backends()[name] is not None:
         pytest.skip(f"backend {name}: {backends()[name]}")
     torch._dynamo.reset()
-    conv, x = layer(backend=name, aggregate=aggregate, self_score="mean", bias="point"), features()
+    options = {"steps": 3} if aggregate == "steps" else {"aggregate": aggregate}
+    conv, x = layer(backend=name, self_score="mean", bias="point", **options), features()
     compiled = torch.compile(conv, fullgraph=True, backend=how)
     for graph in (edge_index(), Graph(*edge_index(), num_src=NODES)):
         y, expected = compiled(graph, x), conv(graph, x)
@@ -511,7 +528,29 @@ def test_it_compiles_to_one_graph_on_either_kind_of_graph(name: str, aggregate: 
             torch.testing.assert_close(mine, true)
 
 
-@pytest.mark.parametrize("options", [{}, {"merge": "product", "aggregate": "mobius", "bias": "tangent"}], ids=str)
+def test_many_steps_end_in_personalised_pagerank(backend: str) -> None:
+    conv, x = layer(steps=200, restart=0.2, activation=None, backend=backend), features()
+    y, attention = conv(edge_index(), x, return_attention=True)
+    source, destination = edge_index()
+    weights = torch.diag(attention.loops[:, 0].detach())
+    weights.index_put_((destination, source), attention.edges[:, 0].detach(), accumulate=True)
+    expected = 0.2 * torch.linalg.solve(torch.eye(NODES, dtype=torch.float64) - 0.8 * weights, x @ conv.weight.t())
+    torch.testing.assert_close(hgeo.log0(conv.manifold, y), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_each_of_several_steps_drops_other_weights() -> None:
+    conv, x = layer(steps=2, restart=0.0, attn_drop=0.5, activation=None, attention="uniform"), features()
+    ring = torch.tensor([[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]])  # node 2 hears 0 through 1 alone
+    x[1:] = 0
+    torch.manual_seed(0)
+    heard = torch.stack([hgeo.log0(conv.manifold, conv(ring, x))[2].norm() for _ in range(400)])
+    # both links are kept in one of four draws; a single draw for both steps would keep the loops together, too
+    assert abs(float((heard > 0).double().mean()) - 0.25) < 0.07
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"merge": "product", "aggregate": "mobius", "bias": "tangent"}, {"steps": 3}], ids=str
+)
 def test_it_runs_on_fake_cuda_tensors(options: dict) -> None:
     conv = layer(heads=2, self_score="mean", radius_norm=True, degree_norm=True, backend="torch", **options)
     with FakeTensorMode(), torch.no_grad():
@@ -589,6 +628,18 @@ def _hetero() -> None:
         (lambda: layer(beta=-1.0), ValueError, "beta must be a positive number or 'learn', got -1.0"),
         (lambda: layer(beta=float("nan")), ValueError, "beta must be a positive number"),
         (lambda: layer(attn_drop=1.5), ValueError, r"attn_drop must lie in \[0, 1\), got 1.5"),
+        (lambda: layer(steps=0), ValueError, "steps must be a whole number of at least 1, got 0"),
+        (lambda: layer(restart=1.0), ValueError, r"restart must lie in \[0, 1\), got 1.0"),
+        (
+            lambda: layer(steps=2, aggregate="mobius"),
+            ValueError,
+            "several steps.*aggregate='tangent' only, got 'mobius'",
+        ),
+        (
+            lambda: layer(steps=2)(Graph(*edge_index(), num_src=NODES, num_dst=5), features()),
+            ValueError,
+            "2 steps need a graph whose sources are its destinations, got a block from 6 to 5 nodes; use steps=1",
+        ),
         (lambda: layer(bias="yes"), ValueError, "bias must be one of 'none', 'tangent', 'point'"),
         (lambda: HATConv(IN_DIM, DIM, "ball:3"), TypeError, r"expected a geoopt manifold.*hgeo.space"),
         (

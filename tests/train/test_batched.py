@@ -12,7 +12,7 @@ from hgeo.data import load, make_dataset
 from hgeo.models import Config, build, defaults
 from hgeo.train._batched import Run, Views, _knobs, _pack, _unpack, batched_forward, init_parameters, train_batch
 
-METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gat")
+METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gcn-diffused", "gat")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def state_of(model, parameters):
     """The public model with the parameters of a batched run."""
     names = {
         "hat": {"weight1": "conv1.weight", "weight2": "conv2.weight", "bias1": "conv1.bias", "bias2": "conv2.bias"},
-        "gcn": {"weight1": "linear1.weight", "weight2": "linear2.weight", "bias1": "conv1.bias", "bias2": "conv2.bias"},
+        "gcn": {"weight1": "linear1.weight", "weight2": "linear2.weight", "bias1": "conv1.bias", "bias2": "bias2"},
         "gat": {
             "weight1": "conv1.fc.weight",
             "weight2": "conv2.fc.weight",
@@ -58,6 +58,7 @@ def configs(method):
         return [
             base,
             replace(base, degree_norm=True, beta=sharp),
+            replace(base, degree_norm=True, beta=sharp, steps=3, restart=0.2),
             replace(base, radius_norm=False, self_score="zero", c=0.3, beta=sharp, beta_out=2 * sharp),
         ]
     if method == "gat":
@@ -68,7 +69,14 @@ def configs(method):
 @pytest.mark.parametrize("readout", ["log0", "linear"])
 @pytest.mark.parametrize("method", METHODS)
 def test_a_lane_computes_what_the_public_model_computes(method, readout, dataset):
-    runs = [Run(replace(config, readout=readout), seed) for config in configs(method) for seed in (3, 4)]
+    by_steps: dict[int, list[Config]] = {}
+    for config in configs(method):
+        by_steps.setdefault(config.steps, []).append(replace(config, readout=readout))
+    for some in by_steps.values():
+        _compare_lanes(method, dataset, [Run(config, seed) for config in some for seed in (3, 4)])
+
+
+def _compare_lanes(method, dataset, runs):
     parameters = [init_parameters(config, seed, dataset.num_features, dataset.num_classes) for config, seed, _ in runs]
     for start in parameters:  # biases and weights large enough that every branch matters
         for name in start:
@@ -88,7 +96,7 @@ def test_a_lane_computes_what_the_public_model_computes(method, readout, dataset
         (expected * weights).sum().backward()
         slope = _unpack(packed["weight1"].grad, len(runs))[lane]
         weight = dict(model.named_parameters())[
-            {"gcn": "linear1.weight", "gat": "conv1.fc.weight"}.get(method, "conv1.weight")
+            {"gcn": "linear1.weight", "gat": "conv1.fc.weight"}.get(runs[0].config.kind, "conv1.weight")
         ]
         torch.testing.assert_close(slope, weight.grad.t(), rtol=2e-3, atol=2e-4 * float(weight.grad.abs().max()))
 
@@ -100,16 +108,17 @@ def _log0(manifold, points):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_view_of_the_training_nodes_gives_their_outputs_exactly(method, dataset):
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_the_view_of_the_training_nodes_gives_their_outputs_exactly(method, steps, dataset):
     # radius_norm divides by a mean over all nodes, which a view cannot know
-    config = replace(defaults(method, 4), radius_norm=False, degree_norm=True)
+    config = replace(defaults(method, 4), radius_norm=False, degree_norm=True, steps=steps)
     views = Views(dataset)
     start = init_parameters(config, 0, dataset.num_features, dataset.num_classes)
     packed = {name: _pack(value.unsqueeze(0)) for name, value in start.items()}
     knobs = _knobs([Run(config, 0)], torch.float32)
     _, everything = batched_forward(packed, views.full, knobs)
     for view, index in ((views.train, dataset.train_idx), (views.val, dataset.val_idx)):
-        assert len(view.needs().rows.rows) < dataset.num_nodes
+        assert len(view.needs(steps).rows.rows) < dataset.num_nodes
         _, some = batched_forward(packed, view, knobs)
         torch.testing.assert_close(some, everything[:, index], rtol=1e-5, atol=1e-6)
 

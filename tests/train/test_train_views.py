@@ -47,6 +47,18 @@ def test_two_hops_give_the_outputs_and_gradients_of_the_whole_graph(tree, wanted
         assert torch.allclose(full, part, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.parametrize("steps", [2, 3])
+def test_a_layer_of_several_steps_looks_as_many_hops_further(tree, wanted, steps):
+    model = build("hat", tree, "ball:3", radius_norm=False, degree_norm=False, steps=steps).eval()
+    assert (model.hops, model.takes_blocks) == (1 + steps, False)
+    view = view_for(model, tree, wanted)
+    assert view.num_edges < tree.num_edges / 2
+    assert torch.allclose(full_view(tree, wanted).logits(model), view.logits(model), rtol=1e-4, atol=1e-6)
+    assert not torch.allclose(
+        full_view(tree, wanted).logits(model), khop_view(tree, wanted, steps - 1).logits(model), rtol=1e-3
+    )
+
+
 def test_one_hop_is_not_enough_for_two_layers(tree, wanted):
     model = Network(tree)
     assert not torch.allclose(
