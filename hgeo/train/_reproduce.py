@@ -177,7 +177,7 @@ def graph_cells(
 
 
 def _graph_cell(arguments: dict[str, Any], cost: float = 1.0) -> Cell:
-    return Cell("hgeo.train._reproduce:graph_runs", arguments, cost=cost, version=2)
+    return Cell("hgeo.train._reproduce:graph_runs", arguments, cost=cost, version=3)
 
 
 def shallow_cells(dataset: str, dim: int, method: str, options: dict[str, Any], seeds: Sequence[int]) -> list[Cell]:

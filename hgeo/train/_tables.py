@@ -21,6 +21,7 @@ _TITLES = {
     "line-2nd": "LINE (2nd)",
     "poincare": "PoincaréEmb",
     "gcn": "GCN",
+    "gcn-diffused": "GCN, several steps",
     "gat": "GAT",
     "hat-paper": "HAT as printed",
     "hat": "HAT (ours)",
@@ -131,7 +132,12 @@ def findings(table: Table) -> str:
             f"{'one standard error' if limit == 1 else 'two standard errors'} in {len(below)}"
             + (f": {', '.join(below)}." if below else ".")
         )
-    for other, title in (("gcn", "GCN"), ("gat", "GAT"), ("hat-uniform", "the same model with uniform weights")):
+    for other, title in (
+        ("gcn", "GCN"),
+        ("gcn-diffused", "GCN with several steps"),
+        ("gat", "GAT"),
+        ("hat-uniform", "the same model with uniform weights"),
+    ):
         rows = [
             (row, entry["hat"], entry[other]) for row, entry in table.entries.items() if {"hat", other} <= set(entry)
         ]
