@@ -20,16 +20,17 @@ _CHOSEN_BY = {"accuracy": "accuracy", "nmi": "NMI"}
 # How the configurations that are frozen in the package were found.
 _SEARCHES = (
     "- Hyper-parameters of graph networks: as many trials for every method ({trials} a cell), judged by validation "
-    "nodes alone, in three searches (on Photo in two). The first, `hgeo tune --freeze FILE`, proposed by accuracy (and saw split 0 of "
-    "Photo only; today's command alternates between accuracy and NMI). In the second, `hgeo tune --go-on-from FILE "
-    "--freeze FILE --rounds 8 --trials 8` (on Photo `--rounds 5`), every method of a cell began with the winners of "
-    "all methods there. Those of other methods were tried with GCN and GAT, too, but the samplers of these two did "
-    "not learn from them, as they do now. In the third, `hgeo tune --datasets cora citeseer pubmed --methods hat gcn gat "
-    "hat-paper gcn-diffused --go-on-from FILE --freeze FILE`, a trial is run on five draws of the training nodes, the "
-    "public one and four from the nodes that train or validate there: on a single draw the differences between good "
-    "settings are noise. There HAT may also walk its second layer's attention 4 or 8 steps with a restart, which a GCN "
-    "and a GAT of two layers do not; what that is worth to a GCN is in [diffusion](diffusion/classification.md). The "
-    "tables of earlier searches had been seen when these were made; no setting was chosen by them."
+    "nodes alone, in three searches (on Photo in two). The first, `hgeo tune --freeze FILE`, proposed by accuracy (and"
+    " saw split 0 of Photo only; today's command alternates between accuracy and NMI). In the second, `hgeo tune --go-"
+    "on-from FILE --freeze FILE --rounds 8 --trials 8` (on Photo `--rounds 5`), every method of a cell began with the "
+    "winners of all methods there. Those of other methods were tried with GCN and GAT, too, but the samplers of these "
+    "two did not learn from them, as they do now. In the third, `hgeo tune --datasets cora citeseer pubmed --methods "
+    "hat gcn gat hat-paper gcn-diffused --go-on-from FILE --freeze FILE`, a trial is run on five draws of the training"
+    " nodes, the public one and four from the nodes that train or validate there: on a single draw the differences "
+    "between good settings are noise. There HAT may also walk its second layer's attention 4 or 8 steps with a "
+    "restart, which a GCN and a GAT of two layers do not; what that is worth to a GCN is in "
+    "[diffusion](diffusion/classification.md). The tables of earlier searches had been seen when these were made; no "
+    "setting was chosen by them."
 )
 
 
@@ -208,10 +209,11 @@ def _how(args: argparse.Namespace) -> str:
 
 def _trials(args: argparse.Namespace) -> str:
     """How many trials the frozen configurations were chosen from, by data set."""
+    from hgeo.train._reproduce import TABLE_METHODS
     from hgeo.train._tune import frozen_trials
 
     counts: dict[str, list[str]] = {}
-    for dataset, found in frozen_trials(args.configs).items():
+    for dataset, found in frozen_trials(args.configs, args.methods or TABLE_METHODS).items():
         if not args.datasets or dataset in args.datasets:
             counts.setdefault(" to ".join(str(n) for n in sorted({min(found), max(found)})), []).append(dataset)
     return "; ".join(f"{count} on {', '.join(names)}" for count, names in counts.items()) or "none"

@@ -343,11 +343,11 @@ def frozen_configs(path: Path | None = None, task: str = "classification") -> di
     return {key: Config.from_dict(cell[task]["config"]) for key, cell in _frozen_cells(path).items()}
 
 
-def frozen_trials(path: Path | None = None) -> dict[str, set[int]]:
-    """How many trials the cells of each data set were chosen from."""
+def frozen_trials(path: Path | None, methods: Sequence[str]) -> dict[str, set[int]]:
+    """How many trials the cells of each data set were chosen from, for the ``methods``."""
     counts: dict[str, set[int]] = {}
     for key, cell in sorted(_frozen_cells(path).items()):
-        if "trials" in cell:  # a file may be written by hand
+        if "trials" in cell and key.rpartition("/")[2] in methods:  # a file may be written by hand
             counts.setdefault(key.partition("/")[0], set()).add(cell["trials"])
     return counts
 
