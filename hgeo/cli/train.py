@@ -51,7 +51,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset", help="a name that `hgeo data` lists, or an .npz file (default: hierarchy)")
     parser.add_argument(
         "--model",
-        help="one of hat, hat-paper, hat-uniform, gcn, gcn-diffused, gat, hgcn, kappa-gcn, mlp, hnn, or several: hat,gat",
+        help="one of hat, hat-paper, hat-uniform, gcn, gcn-diffused, gat, hgcn, kappa-gcn, mlp, hnn; or several: "
+        "hat,gat",
     )
     parser.add_argument(
         "--space", help="the hidden space, such as ball:16,c=1 (default: ball:16; hierarchy, karate: ball:2)"
