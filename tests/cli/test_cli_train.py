@@ -211,11 +211,28 @@ def test_a_finished_run_resumes_to_what_it_was(here, capsys):
 
 
 def test_resuming_draws_the_pictures_that_are_missing(here, capsys):
-    assert main(["train", "--dataset", "karate", "--model", "hat,mlp", "--out", "run", *QUICK]) == 0
-    assert not list((here / "run").rglob("*.png"))
+    assert main(["train", "--dataset", "karate", "--model", "hat,mlp", "--out", "run", "--epochs", "4"]) == 0
+    for picture in ("embedding.svg", "embedding.png", "mlp-seed0/curves.svg", "mlp-seed0/embedding.png"):
+        (here / "run" / picture).unlink()
     assert main(["train", "--out", "run", "--resume"]) == 0
     pictures = {str(path.relative_to(here / "run")) for path in (here / "run").rglob("embedding.png")}
     assert pictures == {"embedding.png", "hat-seed0/embedding.png", "mlp-seed0/embedding.png"}
+
+
+def test_a_session_without_pictures_stays_without_when_it_is_resumed(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 0
+    (here / "run" / "result.json").unlink()
+    assert main(["train", "--out", "run", "--resume"]) == 0
+    assert (here / "run" / "result.json").is_file()
+    assert not [path for path in (here / "run").iterdir() if path.suffix in (".png", ".svg", ".html")]
+
+
+def test_no_pictures_beside_resume_is_remembered_too(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", "--epochs", "4"]) == 0
+    (here / "run" / "curves.svg").unlink()
+    for arguments in (["--no-pictures"], []):
+        assert main(["train", "--out", "run", "--resume", *arguments]) == 0
+        assert not (here / "run" / "curves.svg").exists()
 
 
 def test_a_session_keeps_its_number_of_threads(here, capsys):
