@@ -25,6 +25,7 @@ from hgeo.models._config import Config, defaults
 from hgeo.tasks import clustering_nmi
 from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_runs
 from hgeo.train._cells import LARGE, Cell, graph_price
+from hgeo.train._folder import write_atomically
 from hgeo.train._reproduce import FIXED_SPLIT
 
 __all__ = [
@@ -344,8 +345,7 @@ def write_frozen(path: Path, chosen: Iterable[tuple[Cell, dict[str, Any]]], gone
             **{task: _rounded(choice) for task, choice in result["chosen"].items()},
         }
     known["cells"] = dict(sorted(known["cells"].items(), key=_table_order))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(known, indent=1) + "\n")
+    write_atomically(path, json.dumps(known, indent=1) + "\n")
     return len(known["cells"])
 
 
