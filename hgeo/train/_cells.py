@@ -57,7 +57,7 @@ def cached_result(cell: Cell, folder: Path) -> Any | None:
     path = folder / f"{cell.key}.json"
     if not path.is_file():
         return None
-    return json.loads(path.read_text())["result"]
+    return json.loads(path.read_text(encoding="utf-8"))["result"]
 
 
 def _compute(cell: Cell, folder: Path, context: dict[str, Any]) -> tuple[Any, float]:

@@ -95,7 +95,7 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``, one a finished epoch."""
         file = self.path / "metrics.jsonl"
-        lines = file.read_text().splitlines() if file.is_file() else []
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
         rows = []
         for number, line in enumerate(lines):
             try:
@@ -197,7 +197,7 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}; is {path.parent} a run folder of hgeo train?")
     try:
-        value = json.loads(path.read_text())
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not JSON ({error})") from error
     if not isinstance(value, dict):

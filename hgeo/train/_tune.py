@@ -319,7 +319,7 @@ def _frozen_cells(path: Path | None) -> dict[str, Any]:
     if path is None and not source.is_file():
         return {}
     try:
-        cells: dict[str, Any] = json.loads(source.read_text())["cells"]
+        cells: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))["cells"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{source} is no file that hgeo tune --freeze has written: {error!r}") from error
     return cells
@@ -336,7 +336,9 @@ def write_frozen(path: Path, chosen: Iterable[tuple[Cell, dict[str, Any]]], gone
     Where a search has gone on from earlier ones, their trials count, too.
     """
     earlier = _frozen_cells(gone_on_from) if gone_on_from else {}
-    known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"about": _ABOUT, "cells": {}}
+    known: dict[str, Any] = (
+        json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"about": _ABOUT, "cells": {}}
+    )
     for cell, result in chosen:
         where = cell.arguments
         name = f"{where['dataset']}/{where['dim']}/{where['method']}"
