@@ -52,6 +52,19 @@ def test_a_guide_runs(name, tmp_path, monkeypatch):
     run(name)
 
 
+def test_the_layers_that_the_guide_chains_by_hand_fit_and_the_slip_that_it_warns_of_does_not():
+    scope = run("docs/layers.md")
+    hgeo, first, second, graph, x = (scope[name] for name in ("hgeo", "first", "second", "graph", "x"))
+    assert torch.equal(scope["h"], hgeo.nn.Sequential(first, second)(graph, x))
+    assert second.extra_repr() == "ball:8,c=1 → ball:3,c=1"
+    slip = hgeo.nn.HATConv(8, 3, scope["ball"])
+    slip.weight = second.weight
+    assert slip.extra_repr() == "R:8 → ball:3,c=1"
+    assert not torch.allclose(slip(graph, first(graph, x)), scope["h"])
+    with pytest.raises(ValueError, match="give it in_manifold"):
+        hgeo.nn.Sequential(first, slip)
+
+
 def test_the_frame_of_the_guide_to_a_manifold_of_ones_own_goes_there_and_back():
     scope = run("docs/own-manifold.md")
     space, hgeo = scope["space"], scope["hgeo"]
