@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import importlib
 import importlib.util
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -44,6 +45,7 @@ def _available() -> dict[str, str]:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``hgeo`` with ``argv`` (default: the process's arguments) and return its exit code."""
+    _spell_what_cannot_be_shown()
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = argparse.ArgumentParser(
         prog="hgeo",
@@ -84,6 +86,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("hgeo: interrupted", file=sys.stderr)
         return 130
+
+
+def _spell_what_cannot_be_shown() -> None:
+    """Where ± or κ cannot be written stands its number (``\\xb1``), not an error; another choice of the user stays."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _leave_stdout() -> None:

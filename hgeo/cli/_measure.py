@@ -90,7 +90,7 @@ def _timing(times: list[tuple[float, float]], base: list[tuple[float, float]] | 
 
 
 def _status(field: str) -> int:
-    for line in Path("/proc/self/status").read_text().splitlines():
+    for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines():
         if line.startswith(field):
             return int(line.split()[1]) * 1024
     raise OSError(f"/proc/self/status has no {field}")
@@ -102,7 +102,7 @@ def peak_extra_bytes(prepare: Prepare) -> int | None:
     gc.collect()
     try:
         ctypes.CDLL(None).malloc_trim(0)  # memory that was freed but kept must not hide what is used
-        Path("/proc/self/clear_refs").write_text("5")  # resets the high-water mark
+        Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")  # resets the high-water mark
         before = _status("VmRSS")
     except (OSError, AttributeError):
         return None

@@ -187,7 +187,7 @@ def large() -> dict[str, Any]:
 
 def _available_memory() -> int | None:
     try:
-        with open("/proc/meminfo") as file:
+        with open("/proc/meminfo", encoding="utf-8") as file:
             return next(int(line.split()[1]) * 1024 for line in file if line.startswith("MemAvailable"))
     except (OSError, StopIteration):
         return None

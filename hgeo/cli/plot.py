@@ -79,5 +79,5 @@ def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset
     written = save_figure(attention_figure(rows, args.attention, title=title), args.run / name)
     table = args.run / f"{name}.md"
     text = f"Layer {args.layer}: whom node {args.attention} listens to.\n\n{attention_table(rows, args.attention)}\n"
-    write_atomically(table, lambda file: file.write(text.encode()))
+    write_atomically(table, text)
     return [*written, table]

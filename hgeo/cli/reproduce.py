@@ -262,6 +262,7 @@ def _ablation(args: argparse.Namespace) -> None:
 
 def _attention(args: argparse.Namespace) -> None:
     from hgeo.models import defaults
+    from hgeo.train import write_atomically
     from hgeo.train._reproduce import attention_cell
     from hgeo.train._tune import frozen_configs
     from hgeo.viz import Listener, attention_figure, save_figure
@@ -271,7 +272,6 @@ def _attention(args: argparse.Namespace) -> None:
     chosen = {method: frozen.get(f"cora/16/{method}") or defaults(method, 16) for method in ("hat-paper", "hat")}
     cells = {method: attention_cell(config, seeds) for method, config in chosen.items()}
     results = _compute(list(cells.values()), args)
-    args.out.mkdir(parents=True, exist_ok=True)
     text = [
         "# Whom node 1728 of Cora listens to",
         f"First-layer attention, averaged over {len(seeds)} seeds. Made by `hgeo reproduce attention`.\n\n"
@@ -293,8 +293,9 @@ def _attention(args: argparse.Namespace) -> None:
         save_figure(attention_figure(rows, result["node"], title=title), picture)
         text.append(f"![{title}](attention-{method}.png)")
         print(picture)
-    (args.out / "attention.md").write_text("\n\n".join(text) + "\n")
-    (args.out / "attention.json").write_text(json.dumps([results.get(cell.key) for cell in cells.values()], indent=1))
+    write_atomically(args.out / "attention.md", "\n\n".join(text) + "\n")
+    found = [results.get(cell.key) for cell in cells.values()]
+    write_atomically(args.out / "attention.json", json.dumps(found, indent=1))
     print(args.out / "attention.md")
 
 
@@ -306,6 +307,7 @@ def _visualization(args: argparse.Namespace) -> None:
     from hgeo.data import load
     from hgeo.manifolds import PoincareBall, exp0
     from hgeo.models import SHALLOW_METHODS
+    from hgeo.train import write_atomically
     from hgeo.train._reproduce import embedding_cell
     from hgeo.train._tune import frozen_configs
     from hgeo.viz import add_legend, draw_embedding, save_figure
@@ -331,19 +333,20 @@ def _visualization(args: argparse.Namespace) -> None:
         draw_embedding(axes, points, manifold, labels=data.labels, title=method)
         if number == len(methods) - 1:
             add_legend(axes, data.labels)
-    args.out.mkdir(parents=True, exist_ok=True)
     picture = args.out / "visualization.png"
     save_figure(figure, picture)
-    (args.out / "visualization.md").write_text(
+    write_atomically(
+        args.out / "visualization.md",
         f"# Two-dimensional representations of {dataset}\n\nOne run of each method, colours are classes. HAT and "
         "PoincaréEmb live in the Poincaré disk, the others in the plane. Made by `hgeo reproduce visualization"
-        f"{'' if args.quick_walks is None else ' --quick-walks'}`.\n\n![eight panels](visualization.png)\n"
+        f"{'' if args.quick_walks is None else ' --quick-walks'}`.\n\n![eight panels](visualization.png)\n",
     )
     print(picture)
 
 
 def _timing(args: argparse.Namespace) -> None:
     from hgeo.models import defaults
+    from hgeo.train import write_atomically
     from hgeo.train._reproduce import published, timing_cell
     from hgeo.train._tune import frozen_configs
 
@@ -370,11 +373,9 @@ def _timing(args: argparse.Namespace) -> None:
                 f"{1e3 * result['step_accelerated']:.0f} | {1e3 * result['step_sequential']:.0f} | "
                 f"{result['epochs'] * result['step_sequential']:.0f} (estimated) |"
             )
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / "timing.md").write_text("\n".join(lines) + "\n")
-    (args.out / "timing.json").write_text(
-        json.dumps({method: results.get(cell.key) for method, cell in cells.items()}, indent=1) + "\n"
-    )
+    write_atomically(args.out / "timing.md", "\n".join(lines) + "\n")
+    found = {method: results.get(cell.key) for method, cell in cells.items()}
+    write_atomically(args.out / "timing.json", json.dumps(found, indent=1) + "\n")
     print("\n".join(lines))
 
 

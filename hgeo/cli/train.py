@@ -83,7 +83,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="threads of torch and of the kernels (default: 1 on small graphs, else torch's; kept by --resume)",
     )
     parser.add_argument("--backend", help="who computes attention: auto (the default), fused, torch, dgl, reference …")
-    parser.add_argument("--no-pictures", action="store_true", help="leave out embedding.* and curves.*")
+    parser.add_argument(
+        "--no-pictures", action="store_true", help="leave out embedding.* and curves.* (kept by --resume)"
+    )
     parser.add_argument("--json", action="store_true", help="the result as JSON on stdout, and nothing else there")
 
 
@@ -95,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
     session = None
     try:
         session = _resumed(args) if args.resume else _planned(args)
-        results, failures = _train(session, resume=args.resume, pictures=not args.no_pictures)
+        results, failures = _train(session, resume=args.resume)
     except KeyboardInterrupt:
         begun = session is not None and (session.path / "session.json").is_file()
         how = f"go on with: hgeo train --resume --out {session.path}" if session and begun else "nothing was begun"
@@ -142,7 +144,7 @@ def _planned(args: argparse.Namespace) -> Session:
         for model, space in zip(models, spaces, strict=True)
         for seed in range(first, first + count)
     ]
-    session = Session(jobs, path, threads=args.threads)
+    session = Session(jobs, path, threads=args.threads, pictures=not args.no_pictures)
     there = session.in_the_way()
     if there is not None:
         raise ValueError(f"{there} is there already, and this run would write it; choose another --out")
@@ -162,6 +164,7 @@ def _resumed(args: argparse.Namespace) -> Session:
     refused = [f"--{name.replace('_', '-')}" for name in given if name not in ("out", "resume", "no_pictures", "json")]
     if refused:
         raise ValueError(f"--resume goes on with the options that the run had; leave out {', '.join(refused)}")
+    session.pictures = session.pictures and not args.no_pictures
     return session
 
 
@@ -218,7 +221,7 @@ def _value(text: str) -> Any:
         return text
 
 
-def _train(session: Session, *, resume: bool, pictures: bool) -> tuple[list[dict[str, Any]], list[str]]:
+def _train(session: Session, *, resume: bool) -> tuple[list[dict[str, Any]], list[str]]:
     """What came out of each run, and a line for each that gave no model."""
     from hgeo.train import TrainingError
 
@@ -245,7 +248,7 @@ def _train(session: Session, *, resume: bool, pictures: bool) -> tuple[list[dict
             session.discard()
             return results, failures
         session.write_result(results)
-        if pictures:
+        if session.pictures:
             _draw(session, datasets)
     return results, failures
 

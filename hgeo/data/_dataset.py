@@ -165,12 +165,20 @@ def make_dataset(
         )
     edges = _checked_edges(edge_index, num_nodes, f"{place}: {called['edge_index']}")
     label, classes, values = _numbered(label, num_classes, f"{place}: {called['label']}")
-    if classes < 2:
-        raise DataError(f"{place}: {called['label']} names {classes} class(es), classification needs at least 2")
+    named = len(np.unique(label[label >= 0]))
+    if named < 2:
+        raise DataError(f"{place}: {called['label']} names {named} class(es), classification needs at least 2")
     if masks is None:
         parts = random_split(label, seed=split_seed, per_class=per_class, name=place)
     else:
         parts = _checked_parts(masks, label, place)
+        taught = np.unique(label[parts[0]])
+        if len(taught) < 2:
+            only = taught[0] if values is None else values[taught[0]]
+            raise DataError(
+                f"{place}: train_mask chooses nodes of class {only} only, expected at least 2 of the {named} classes "
+                f"that {called['label']} names; choose others, or leave out all masks to have every class chosen from"
+            )
     if normalize == "auto" and num_nodes > 1 and _says_nothing(feature):
         warnings.warn(
             f"{what} is the same in every row; each node gets a feature of its own instead",

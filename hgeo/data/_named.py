@@ -127,7 +127,7 @@ def _writable(folder: Path, name: str) -> Path:
 
 def _cache_folder(folder: Path) -> Path:
     base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    shadow = base / "hgeo" / "dgl" / hashlib.sha1(str(folder.resolve()).encode()).hexdigest()[:12]
+    shadow = base / "hgeo" / "dgl" / hashlib.sha1(os.fsencode(folder.resolve())).hexdigest()[:12]
     try:
         shadow.mkdir(parents=True, exist_ok=True)
         if _is_writable(shadow):
@@ -162,5 +162,5 @@ def _load_arxiv(folder: Path) -> Dataset:
 def _read_csv(path: Path, dtype: type) -> np.ndarray:
     if not path.is_file():
         raise FileNotFoundError(f"ogbn-arxiv: no file {path}")
-    with gzip.open(path, "rt") as file:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
         return np.loadtxt(file, delimiter=",", dtype=dtype, ndmin=2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 import zlib
 from pathlib import Path
@@ -39,7 +40,7 @@ def from_npz(path: str | Path, *, split_seed: int = 0, normalize: Normalize = "a
     features = arrays["feat"] if "feat" in arrays else _sparse_features(arrays, str(path))
     masks = {key[:-5]: arrays[key] for key in _MASKS if key in arrays} or None
     return make_dataset(
-        path.stem,
+        os.fsencode(path.stem).decode(errors="replace"),  # a locale may not have read the file's name as UTF-8
         arrays["edge_index"],
         features,
         arrays["label"],

@@ -89,24 +89,44 @@ def blocks(edges: int, numbers_per_edge: int) -> list[tuple[int, int]]:
     return [(start, min(start + size, edges)) for start in range(0, edges, size)]
 
 
-def _add_differences(out: Tensor, p: Tensor, row: Tensor, col: Tensor, pointer: Tensor, factor: Tensor) -> None:
-    """out[i] += Σ_e factor[e] · (p[i] - p[col[e]]) over the edges e of row i, a block of edges at a time.
+class Differences:
+    """p_i - p_j of the edges, a block at a time, always in the same memory.
 
-    The differences are taken before they are weighted and summed: factor·p[i] - Σ factor·p[j] would cancel.
+    New memory for every block goes back to the system between two blocks, and costs more than the differences.
     """
-    _, heads, dim = p.shape
-    flat = p.reshape(-1, heads * dim)
-    parts = blocks(row.shape[0], heads * dim)
-    places = torch.arange(parts[0][1] if parts else 0, device=p.device)
-    for start, end in parts:
-        rows, cols = row[start:end], col[start:end]
-        difference = flat.index_select(0, rows).sub_(flat.index_select(0, cols)).view(-1, heads, dim)
-        if p.device.type != "cpu":
-            out.index_add_(0, rows, difference.mul_(factor[start:end].unsqueeze(-1)))
-            continue
-        first, last = int(rows[0]), int(rows[-1]) + 1
-        local = pointer[first : last + 1].clamp(start, end).sub_(start)
-        out[first:last] += _head_bags(difference, places[: end - start], local, factor[start:end])
+
+    def __init__(self, points: Tensor, edges: int) -> None:
+        self.points = points
+        self.blocks = blocks(edges, points.shape[1])
+        size = self.blocks[0][1] if self.blocks else 0
+        self.left, self.right = points.new_empty(2, size, points.shape[1]).unbind(0)
+
+    def of(self, left: Tensor, right: Tensor) -> Tensor:
+        """Of nodes ``left`` from nodes ``right``; overwritten by the next."""
+        count = left.shape[0]
+        result = torch.index_select(self.points, 0, left, out=self.left[:count])
+        return result.sub_(torch.index_select(self.points, 0, right, out=self.right[:count]))
+
+    def sums(self, row: Tensor, col: Tensor, pointer: Tensor, factor: Tensor) -> Tensor:
+        """(rows, H, d): Σ_e factor[e] · (p[i] - p[col[e]]) over the edges e of row i; points (N, H·d), factor (E, H).
+
+        The differences are taken before they are weighted and summed: factor·p[i] - Σ factor·p[j] would cancel.
+        """
+        on_cpu, heads = row.device.type == "cpu", factor.shape[1]
+        places = torch.arange(self.blocks[0][1] if self.blocks else 0, device=row.device)
+        if on_cpu and len(self.blocks) == 1:
+            return _head_bags(self.of(row, col).view(row.shape[0], heads, -1), places, pointer, factor)
+        out = self.points.new_zeros(pointer.shape[0] - 1, heads, self.points.shape[1] // heads)
+        for start, end in self.blocks:
+            rows, weights = row[start:end], factor[start:end]
+            difference = self.of(rows, col[start:end]).view(end - start, heads, -1)
+            if not on_cpu:  # where to look at the rows would stall the device
+                out.index_add_(0, rows, difference.mul_(weights.unsqueeze(-1)))
+                continue
+            first, last = int(rows[0]), int(rows[-1]) + 1
+            local = pointer[first : last + 1].clamp(start, end).sub_(start)
+            out[first:last] += _head_bags(difference, places[: end - start], local, weights)
+        return out
 
 
 def dots(left: Tensor, right: Tensor, rowptr: Tensor, row: Tensor, col: Tensor) -> Tensor:
@@ -251,19 +271,18 @@ def _distance_backward(
     norms = p.square().sum(-1)
     grad_k = (grad * bend).sum(0) if needs_k else torch.zeros_like(k)
     backwards = grad.index_select(0, edge_pos)
+    differences = Differences(p.flatten(1), row.shape[0])
     if symmetric:
         # The edge back has the same points, hence the same derivatives: one pass serves both of its ends.
         both = backwards.add_(grad)
         total = row_sum(both * radial, rowptr)
-        grad_p = torch.zeros_like(p)
-        _add_differences(grad_p, p, row, col, rowptr, both.mul_(pull))
+        grad_p = differences.sums(row, col, rowptr, both.mul_(pull))
     else:
         total = row_sum(backwards * radial.index_select(0, edge_pos), colptr)
         total[: rowptr.shape[0] - 1] += row_sum(grad * radial, rowptr)
-        grad_p = torch.zeros_like(p)
-        _add_differences(grad_p, p, row, col, rowptr, grad * pull)
         source = torch.repeat_interleave(colptr.diff(), output_size=row.shape[0])
-        _add_differences(grad_p, p, source, row_of_csc, colptr, backwards.mul_(pull.index_select(0, edge_pos)))
+        grad_p = differences.sums(source, row_of_csc, colptr, backwards.mul_(pull.index_select(0, edge_pos)))
+        grad_p[: rowptr.shape[0] - 1] += differences.sums(row, col, rowptr, grad * pull)
     # The rest of the derivative goes through 1 + k|x|² of either end.
     total.div_(1 + k * norms)
     grad_p.addcmul_(p, (k * total).unsqueeze(-1), value=-2)

@@ -257,29 +257,10 @@ class _Kept(NamedTuple):
         return cls(heads, sums, ending, result)
 
 
-class _Differences:
-    """p_i - p_j of the edges, a block at a time, always in the same memory.
-
-    New memory for every block goes back to the system between two blocks, and costs more than the differences.
-    """
-
-    def __init__(self, points: Tensor, edges: int) -> None:
-        self.points = points
-        self.blocks = _torch.blocks(edges, points.shape[1])
-        size = self.blocks[0][1] if self.blocks else 0
-        self.left, self.right = points.new_empty(2, size, points.shape[1]).unbind(0)
-
-    def of(self, left: Tensor, right: Tensor) -> Tensor:
-        """Of nodes ``left`` from nodes ``right``; overwritten by the next."""
-        count = left.shape[0]
-        result = torch.index_select(self.points, 0, left, out=self.left[:count])
-        return result.sub_(torch.index_select(self.points, 0, right, out=self.right[:count]))
-
-
 def _squared_distances(points: Tensor, row: Tensor, col: Tensor) -> Tensor:
     """|p_i - p_j|² an edge, from differences, a block of edges at a time."""
     ones, out = points.new_ones(points.shape[1]), points.new_empty(row.shape[0])
-    differences = _Differences(points, row.shape[0])
+    differences = _torch.Differences(points, row.shape[0])
     for start, end in differences.blocks:
         torch.mv(differences.of(row[start:end], col[start:end]).square_(), ones, out=out[start:end])
     return out
@@ -352,25 +333,6 @@ def _forward(
 # --- backward ---------------------------------------------------------------------------------------------------------
 
 
-def _pulls(differences: _Differences, row: Tensor, col: Tensor, pointer: Tensor, factor: Tensor) -> Tensor:
-    """(rows, d): Σ_e factor[e] · (p[i] - p[col[e]]) over the edges e of row i, a block of edges at a time.
-
-    The differences are taken before they are weighted and summed: factor·p[i] - Σ factor·p[j] would cancel.
-    """
-    blocks, points = differences.blocks, differences.points
-    places = torch.arange(blocks[0][1], device=row.device)
-    if len(blocks) == 1:
-        return _torch.bag(differences.of(row, col), places, pointer, factor)
-    out = points.new_zeros(pointer.shape[0] - 1, points.shape[1])
-    for start, end in blocks:
-        rows = row[start:end]
-        first, last = int(rows[0]), int(rows[-1]) + 1
-        local = pointer[first : last + 1].clamp(start, end).sub_(start)
-        difference = differences.of(rows, col[start:end])
-        out[first:last] += _torch.bag(difference, places[: end - start], local, factor[start:end])
-    return out
-
-
 class _Gradients(NamedTuple):
     """Of a head; None where not needed."""
 
@@ -439,13 +401,14 @@ def _head_backward(
     pull = flow.mul_(2).div_(s.clamp_(min=tiny))
     pull.mul_(stretch.index_select(0, edges.row)).mul_(stretch.index_select(0, edges.col))
     total = edges.row_sum(outward)
-    differences = _Differences(points, edges.row.shape[0])
-    grad_p = _pulls(differences, edges.row, edges.col, edges.rowptr, pull)
+    differences = _torch.Differences(points, edges.row.shape[0])
+    pull = pull.unsqueeze(1)
+    grad_p = differences.sums(edges.row, edges.col, edges.rowptr, pull).squeeze(1)
     if not edges.symmetric:
         source = edges.col.index_select(0, edge_pos)
         from_rows, rows = grad_p, total
         total = _torch.row_sum(outward.index_select(0, edge_pos), colptr)
-        grad_p = _pulls(differences, source, row_of_csc, colptr, pull.index_select(0, edge_pos))
+        grad_p = differences.sums(source, row_of_csc, colptr, pull.index_select(0, edge_pos)).squeeze(1)
         total[: edges.num_dst] += rows
         grad_p[: edges.num_dst] += from_rows
     if grad_k is not None:

@@ -61,11 +61,13 @@ def _factor(text: str, start: int, end: int) -> Space:
         word, setting, at = option.group(1), option.group(2), option.start(1)
         if key is None:
             _refuse(text, at, f"{name!r} has no options: its curvature is fixed")
+        if word == key and setting is not None and given:
+            _refuse(text, at, f"{key!r} is given twice; '{key}=0.5,learn' trains it from 0.5")
         if (word, setting) in {("learn", None), (key, "learn")}:
-            learnable = True
+            if learnable:
+                _refuse(text, at, "'learn' is given twice")
+            learnable, given = True, given or word == key
         elif word == key and setting is not None:
-            if given:
-                _refuse(text, at, f"{key!r} is given twice")
             try:
                 value, given, number_at = float(setting), True, option.start(2)
             except ValueError:

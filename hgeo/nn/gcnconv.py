@@ -38,7 +38,8 @@ class GCNConv(Layer):
     Args:
         in_dim, out_dim: intrinsic dimensions.
         manifold: where the output lies.
-        in_manifold: where the input lies; None: raw features, read as tangent coordinates at the origin.
+        in_manifold: where the input lies; None: raw features, read as tangent coordinates at the origin. After another
+            layer it is that one's ``manifold``: points read as raw features are no error, but not what was meant.
         aggregate: "tangent", "midpoint" or "gyrosum".
         norm: a_ij: "sym", 1/√(deg_i deg_j); "mean", 1/deg_i; "sum", 1. Degrees are in-degree of i and
             out-degree of j, self-loops counted.

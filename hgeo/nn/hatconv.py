@@ -81,7 +81,8 @@ class HATConv(Layer):
         in_dim: intrinsic dimension of the input.
         out_dim: intrinsic dimension of a head.
         manifold: where a head lives. With ``merge="product"`` it may be a sequence, a manifold a head.
-        in_manifold: where the input lives; None: raw features, read as tangent coordinates at the origin.
+        in_manifold: where the input lives; None: raw features, read as tangent coordinates at the origin. After another
+            layer it is that one's ``manifold``: points read as raw features are no error, but not what was meant.
         heads: number of heads.
         merge: "concat": exp0 of the concatenated log0 of the heads; "mean": exp0 of their mean; "product": the output
             lies on the product of the heads' manifolds, and one attention from the product distance √Σd² serves all.
@@ -127,6 +128,9 @@ class HATConv(Layer):
         >>> y, attention = conv(edge_index, torch.randn(3, 8), return_attention=True)
         >>> y.shape, attention.edges.shape, attention.loops.shape
         (torch.Size([3, 8]), torch.Size([3, 2]), torch.Size([3, 2]))
+        >>> following = hgeo.nn.HATConv(conv.output_dim, 2, conv.manifold, in_manifold=conv.manifold)
+        >>> following(edge_index, y).shape
+        torch.Size([3, 2])
     """
 
     def __init__(

@@ -30,8 +30,9 @@ def riemannian_adam(
     sparse gradient by ``SparseRiemannianAdam``). See :class:`RiemannianOptimizer` for what happens when c moves.
 
     Args:
-        model: a module, or a list of modules, parameters and (name, parameter) pairs. Frozen parameters are included
-            and step once they require a gradient.
+        model: a module, or modules, parameters and (name, parameter) pairs in any mixture, such as
+            ``model.parameters()``; a curvature is found to be one either way. Frozen parameters are included and step
+            once they require a gradient.
         lr: learning rate of weights and points.
         curvature_lr: learning rate of curvatures; default: ``lr``.
         betas, eps, amsgrad: as in :class:`torch.optim.Adam`.

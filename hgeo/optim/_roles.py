@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,7 @@ Parameters = nn.Module | Iterable[nn.Module | Tensor | tuple[str, Tensor]]
 """A module, or any mixture of modules, parameters and named parameters."""
 
 # What hgeo and geoopt store a curvature under. Such a name without its manifold means that the caller lost the manifold
-# on the way (``model.named_parameters()`` instead of ``model``), and the curvature would be decayed like a weight.
+# on the way, and the curvature would be decayed like a weight.
 _CURVATURE_NAMES = ("stored_c", "stored_k", "isp_c", "isp_k")
 
 
@@ -69,7 +70,8 @@ def _entries(given: Parameters) -> Iterator[nn.Module | tuple[str | None, Tensor
 def parameter_roles(given: Parameters) -> Roles:
     """Sort parameters into weights, points and curvatures.
 
-    A curvature is a parameter of a manifold: of one that is a submodule, or of one that only hangs on a point.
+    A curvature is a parameter of a manifold: of one that is a submodule, of one that only hangs on a point, or of any
+    other that is alive, so that ``model.parameters()`` is sorted as ``model`` is.
 
     >>> import torch, hgeo
     >>> from geoopt import ManifoldParameter
@@ -79,6 +81,7 @@ def parameter_roles(given: Parameters) -> Roles:
     (1, 1)
     """
     tensors: dict[Tensor, str | None] = {}
+    bare: dict[Tensor, None] = {}  # given without a module
     manifolds: dict[Any, None] = {}
     placed: dict[Any, None] = {}
     submodule_curvatures: set[Tensor] = set()
@@ -86,6 +89,7 @@ def parameter_roles(given: Parameters) -> Roles:
     for entry in _entries(given):
         if isinstance(entry, tuple):
             tensors.setdefault(entry[1], entry[0])
+            bare.setdefault(entry[1])
             continue
         distributed |= isinstance(entry, nn.parallel.DistributedDataParallel)
         for module in entry.modules():
@@ -101,6 +105,8 @@ def parameter_roles(given: Parameters) -> Roles:
                 f"parameter {tensors[tensor] or tuple(tensor.shape)} is a result of a computation, not a leaf: an "
                 "optimiser steps leaves only"
             )
+    known = {parameter for manifold in manifolds for parameter in manifold.parameters()}
+    manifolds.update(dict.fromkeys(_owners([tensor for tensor in bare if tensor not in known])))
     placed.update((tensor, None) for tensor in tensors if isinstance(tensor, geoopt.ManifoldTensor))
     for point in placed:
         for module in point.manifold.modules():
@@ -119,13 +125,33 @@ def parameter_roles(given: Parameters) -> Roles:
         else:
             if given_name is not None and given_name.rsplit(".", 1)[-1] in _CURVATURE_NAMES:
                 raise ValueError(
-                    f"parameter {given_name!r} is a curvature by its name, and its manifold is not among what was "
-                    "given: give the module itself (not its named_parameters()), or the manifold beside the parameters"
+                    f"parameter {given_name!r} is a curvature by its name, but no manifold holds it (any more): "
+                    "give the module itself (not its named_parameters()), or the manifold beside the parameters"
                 )
             roles.weights.append(tensor)
     if not tensors and not curvatures:
         raise ValueError("nothing to optimise: what was given has no parameters")
     return roles
+
+
+def _owners(tensors: list[Tensor]) -> list[Any]:
+    """The manifolds whose own parameters are among ``tensors``, in the order of these.
+
+    A parameter does not know its module, and one that did (a class or an attribute of its own) would forget it in
+    copies and moves, and never be geoopt's. So every manifold that is alive is asked: a tenth of a second, once.
+    """
+    places = {
+        id(tensor): place for place, tensor in enumerate(tensors) if not isinstance(tensor, geoopt.ManifoldTensor)
+    }
+    if not places:
+        return []
+    found: list[tuple[int, int, Any]] = []
+    for thing in gc.get_objects():
+        if issubclass(type(thing), geoopt.Manifold):  # isinstance would wake objects that pretend to be others
+            own = [places[id(p)] for p in vars(thing).get("_parameters", {}).values() if id(p) in places]
+            if own:
+                found.append((min(own), len(found), thing))
+    return [manifold for *_, manifold in sorted(found)]
 
 
 def _refuse_unsynchronised(curvatures: Iterable[Tensor], synchronised: set[Tensor]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import os
 import sys
 import time
 from collections.abc import Sequence
@@ -17,6 +16,8 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TextIO
+
+from hgeo.train._folder import write_atomically
 
 __all__ = ["LARGE", "Cell", "cached_result", "graph_price", "run_cells"]
 
@@ -56,7 +57,7 @@ def cached_result(cell: Cell, folder: Path) -> Any | None:
     path = folder / f"{cell.key}.json"
     if not path.is_file():
         return None
-    return json.loads(path.read_text())["result"]
+    return json.loads(path.read_text(encoding="utf-8"))["result"]
 
 
 def _compute(cell: Cell, folder: Path, context: dict[str, Any]) -> tuple[Any, float]:
@@ -68,11 +69,7 @@ def _compute(cell: Cell, folder: Path, context: dict[str, Any]) -> tuple[Any, fl
     result = getattr(importlib.import_module(module), function)(**cell.arguments, **context)
     seconds = time.process_time() - started
     record = {"function": cell.function, "arguments": cell.arguments, "cpu_seconds": seconds, "result": result}
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{cell.key}.json"
-    partial = path.with_suffix(f".{os.getpid()}.part")
-    partial.write_text(json.dumps(record, indent=1))
-    partial.replace(path)
+    write_atomically(folder / f"{cell.key}.json", json.dumps(record, indent=1))
     return result, seconds
 
 

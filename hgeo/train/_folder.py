@@ -95,7 +95,7 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``, one a finished epoch."""
         file = self.path / "metrics.jsonl"
-        lines = file.read_text().splitlines() if file.is_file() else []
+        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
         rows = []
         for number, line in enumerate(lines):
             try:
@@ -110,7 +110,7 @@ class RunFolder:
         """A function that appends a line to ``metrics.jsonl``, which first is cut to its first ``keep`` epochs."""
         kept = self.metrics()[:keep]
         text = "".join(json.dumps(plain(row)) + "\n" for row in kept)
-        write_atomically(self.path / "metrics.jsonl", lambda file: file.write(text.encode()))
+        write_atomically(self.path / "metrics.jsonl", text)
         with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
 
             def append(row: dict[str, Any]) -> None:
@@ -123,7 +123,7 @@ class RunFolder:
 def write_json(path: Path, value: Any) -> None:
     """Write JSON so that a reader sees the old file or the new one, never half of it."""
     text = json.dumps(plain(value), indent=2, sort_keys=False) + "\n"
-    write_atomically(path, lambda file: file.write(text.encode()))
+    write_atomically(path, text)
 
 
 def save_state(path: Path, state: Any) -> None:
@@ -133,7 +133,7 @@ def save_state(path: Path, state: Any) -> None:
     tensors: dict[str, Tensor] = {}
     skeleton = _take_apart(state, tensors)
     content = save(tensors, metadata={"hgeo": json.dumps(skeleton)})
-    write_atomically(path, lambda file: file.write(content))
+    write_atomically(path, content)
 
 
 def load_state(path: Path) -> Any:
@@ -197,7 +197,7 @@ def read_json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}; is {path.parent} a run folder of hgeo train?")
     try:
-        value = json.loads(path.read_text())
+        value = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not JSON ({error})") from error
     if not isinstance(value, dict):
@@ -205,13 +205,20 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def write_atomically(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Let ``write`` fill a file beside ``path`` and move it there: a reader sees the old file or all of the new one."""
+def write_atomically(path: Path, content: str | bytes | Callable[[IO[bytes]], Any]) -> None:
+    """Fill a file beside ``path`` and move it there: a reader sees the old file or all of the new one.
+
+    ``content`` is a text (written as UTF-8), bytes, or a function that fills the file it is given. A link stays one.
+    """
+    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            write(file)
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.chmod(temporary, 0o644)

@@ -44,7 +44,9 @@ _LONGER = 2
 
 def published() -> dict[str, Any]:
     """The numbers that are printed in the paper."""
-    facts: dict[str, Any] = json.loads(resources.files("hgeo.models").joinpath("configs/published.json").read_text())
+    facts: dict[str, Any] = json.loads(
+        resources.files("hgeo.models").joinpath("configs/published.json").read_text(encoding="utf-8")
+    )
     return facts
 
 

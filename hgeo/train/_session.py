@@ -127,17 +127,20 @@ class Session:
     """Several jobs that belong together, in one folder: a run folder each, and ``session.json`` over them.
 
     ``threads`` is how many torch and the kernels use: sums are rounded by how they are shared out, so a run that is
-    gone on with needs as many as it began with to end in the same bits.
+    gone on with needs as many as it began with to end in the same bits. ``pictures`` is whether any are wanted.
     """
 
-    def __init__(self, jobs: Sequence[Job], path: str | Path, *, threads: int | None = None) -> None:
+    def __init__(
+        self, jobs: Sequence[Job], path: str | Path, *, threads: int | None = None, pictures: bool = True
+    ) -> None:
         if not jobs:
             raise ValueError("a session needs at least one job")
         names = [f"{job.model}-seed{job.seed}" for job in jobs]
         double = next((name for name in names if names.count(name) > 1), None)
         if double is not None:
             raise ValueError(f"{double} is asked for twice; a model and a seed have one folder")
-        self.jobs, self.path, self.threads = list(jobs), Path(path).expanduser(), threads
+        self.jobs, self.path = list(jobs), Path(path).expanduser()
+        self.threads, self.pictures = threads, pictures
 
     @classmethod
     def load(cls, path: str | Path) -> Session:
@@ -156,7 +159,8 @@ class Session:
                 wrong = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
                 raise ValueError(f"{file} holds a job that this hgeo cannot read ({wrong})")
         try:
-            return cls([Job(**job) for job in jobs], path, threads=session.get("threads"))
+            wanted = bool(session.get("pictures", True))
+            return cls([Job(**job) for job in jobs], path, threads=session.get("threads"), pictures=wanted)
         except (TypeError, AttributeError) as error:
             raise ValueError(f"{file} holds a job that this hgeo cannot read ({error})") from error
 
@@ -180,7 +184,7 @@ class Session:
     def write(self) -> None:
         """``session.json``: what is to be run, for :meth:`load`."""
         jobs = [dataclasses.asdict(job) for job in self.jobs]
-        write_json(self.path / "session.json", {"threads": self.threads, "jobs": jobs})
+        write_json(self.path / "session.json", {"threads": self.threads, "pictures": self.pictures, "jobs": jobs})
 
     def write_result(self, results: Sequence[dict[str, Any]]) -> None:
         """``summary.json``: mean and spread over seeds."""

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hgeo.train._folder import write_atomically
+
 __all__ = ["Entry", "Table", "baseline_findings", "findings", "write_table"]
 
 _TITLES = {
@@ -186,7 +188,6 @@ def _list(names: Sequence[str]) -> str:
 
 def write_table(table: Table, folder: Path, *, intro: str, notes: str) -> list[Path]:
     """Write ``name.md``, ``name.csv`` and ``name.json`` and return their paths."""
-    folder.mkdir(parents=True, exist_ok=True)
     pages = {
         ".md": f"{intro}\n\n{table.markdown()}\n\n{notes}\n",
         ".csv": table.csv(),
@@ -195,6 +196,6 @@ def write_table(table: Table, folder: Path, *, intro: str, notes: str) -> list[P
     paths = []
     for suffix, text in pages.items():
         path = folder / f"{table.name}{suffix}"
-        path.write_text(text)
+        write_atomically(path, text)
         paths.append(path)
     return paths

@@ -26,6 +26,7 @@ from hgeo.models._config import Config, defaults
 from hgeo.tasks import clustering_nmi
 from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_runs
 from hgeo.train._cells import LARGE, Cell, graph_price
+from hgeo.train._folder import write_atomically
 from hgeo.train._reproduce import FIXED_SPLIT
 
 if TYPE_CHECKING:
@@ -357,7 +358,7 @@ def _frozen_cells(path: Path | None) -> dict[str, Any]:
     if path is None and not source.is_file():
         return {}
     try:
-        cells: dict[str, Any] = json.loads(source.read_text())["cells"]
+        cells: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))["cells"]
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{source} is no file that hgeo tune --freeze has written: {error!r}") from error
     return cells
@@ -374,7 +375,9 @@ def write_frozen(path: Path, chosen: Iterable[tuple[Cell, dict[str, Any]]], gone
     Where a search has gone on from earlier ones, their trials count, too.
     """
     earlier = _frozen_cells(gone_on_from) if gone_on_from else {}
-    known: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {"about": _ABOUT, "cells": {}}
+    known: dict[str, Any] = (
+        json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"about": _ABOUT, "cells": {}}
+    )
     for cell, result in chosen:
         where = cell.arguments
         name = f"{where['dataset']}/{where['dim']}/{where['method']}"
@@ -383,8 +386,7 @@ def write_frozen(path: Path, chosen: Iterable[tuple[Cell, dict[str, Any]]], gone
             **{task: _rounded(choice) for task, choice in result["chosen"].items()},
         }
     known["cells"] = dict(sorted(known["cells"].items(), key=_table_order))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(known, indent=1) + "\n")
+    write_atomically(path, json.dumps(known, indent=1) + "\n")
     return len(known["cells"])
 
 

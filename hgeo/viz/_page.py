@@ -72,5 +72,5 @@ def save_page(page: str, path: str | Path) -> Path:
     from hgeo.train import write_atomically
 
     target = Path(path)
-    write_atomically(target, lambda file: file.write(page.encode()))
+    write_atomically(target, page)
     return target

@@ -31,7 +31,7 @@ def draw_run(run: Run) -> list[Path]:
 
     model, dataset, folder = run
     points, manifold = embed(model, dataset), getattr(model, "hidden_manifold", None)
-    title = _title(folder, points, manifold)
+    title = _title(dataset, folder, points, manifold)
     shown: dict[str, Any] = {"edge_index": dataset.edge_index, "labels": dataset.labels}
     written = save_figure(
         embedding_figure(points, manifold, title="\n".join(title), **shown), folder.path / "embedding"
@@ -51,14 +51,13 @@ def compare_runs(runs: Sequence[Run], target: Path) -> list[Path]:
     panels = []
     for model, dataset, folder in runs:
         points, manifold = embed(model, dataset), getattr(model, "hidden_manifold", None)
-        panels.append(("\n".join(_title(folder, points, manifold)), points, manifold))
+        panels.append(("\n".join(_title(dataset, folder, points, manifold)), points, manifold))
     dataset = runs[0][1]
     return save_figure(comparison_figure(panels, edge_index=dataset.edge_index, labels=dataset.labels), target)
 
 
-def _title(folder: RunFolder, points: Tensor, manifold: Any) -> list[str]:
-    config = folder.config()
+def _title(dataset: Dataset, folder: RunFolder, points: Tensor, manifold: Any) -> list[str]:
     dim = points.shape[1] if manifold is None else intrinsic_dim(manifold, points.shape[1])
     shown = f"{dim} dimensions" if dim <= 2 else f"two main directions of {dim}"
-    title = [f"{config['model'].upper()} on {Path(config['dataset']).stem}, {shown}"]
+    title = [f"{folder.config()['model'].upper()} on {dataset.name}, {shown}"]
     return [*title, f"test accuracy {folder.result()['test_accuracy']:.3f}"] if folder.is_complete else title

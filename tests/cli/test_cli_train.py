@@ -1,5 +1,7 @@
 """The commands around training: what they print, what they write, what they answer to wrong requests."""
 
+import ast
+import io
 import json
 import os
 import re
@@ -211,11 +213,28 @@ def test_a_finished_run_resumes_to_what_it_was(here, capsys):
 
 
 def test_resuming_draws_the_pictures_that_are_missing(here, capsys):
-    assert main(["train", "--dataset", "karate", "--model", "hat,mlp", "--out", "run", *QUICK]) == 0
-    assert not list((here / "run").rglob("*.png"))
+    assert main(["train", "--dataset", "karate", "--model", "hat,mlp", "--out", "run", "--epochs", "4"]) == 0
+    for picture in ("embedding.svg", "embedding.png", "mlp-seed0/curves.svg", "mlp-seed0/embedding.png"):
+        (here / "run" / picture).unlink()
     assert main(["train", "--out", "run", "--resume"]) == 0
     pictures = {str(path.relative_to(here / "run")) for path in (here / "run").rglob("embedding.png")}
     assert pictures == {"embedding.png", "hat-seed0/embedding.png", "mlp-seed0/embedding.png"}
+
+
+def test_a_session_without_pictures_stays_without_when_it_is_resumed(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 0
+    (here / "run" / "result.json").unlink()
+    assert main(["train", "--out", "run", "--resume"]) == 0
+    assert (here / "run" / "result.json").is_file()
+    assert not [path for path in (here / "run").iterdir() if path.suffix in (".png", ".svg", ".html")]
+
+
+def test_no_pictures_beside_resume_is_remembered_too(here, capsys):
+    assert main(["train", "--dataset", "karate", "--out", "run", "--epochs", "4"]) == 0
+    (here / "run" / "curves.svg").unlink()
+    for arguments in (["--no-pictures"], []):
+        assert main(["train", "--out", "run", "--resume", *arguments]) == 0
+        assert not (here / "run" / "curves.svg").exists()
 
 
 def test_a_session_keeps_its_number_of_threads(here, capsys):
@@ -415,6 +434,77 @@ def test_doctor_says_which_package_does_not_load(capsys, monkeypatch):
     monkeypatch.setattr(importlib, "import_module", broken)
     assert main(["doctor"]) == 1
     assert "libsomething.so" in capsys.readouterr().out
+
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+def spoken(arguments, **environment):
+    command = [sys.executable, "-m", "hgeo", *arguments]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, **environment}, check=False)
+    assert b"Traceback" not in done.stderr, done.stderr.decode()
+    return done.returncode, done.stdout.decode("ascii"), done.stderr.decode("ascii")
+
+
+@pytest.mark.parametrize("environment", [ASCII, {"PYTHONIOENCODING": "ascii"}])
+def test_an_ascii_terminal_is_shown_what_it_can(here, environment):
+    code, out, _ = spoken(["train", "--dataset", "karate", "--seeds", "2", *QUICK], **environment)
+    assert (code, " \\xb1 " in out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown", "expected"),
+    [
+        (["doctor"], "HATConv", 0),
+        (["data", "karate"], "Gromov \\u03b4", 0),
+        (["train", "--help"], "reference \\u2026", 0),
+        (["train", "--dataset", "karate", "--space", "ball:2,c=-1"], "a finite number \\u2265 0", 2),
+        (["check", "--list"], "\\u2264", 0),
+        (["check", "geoopt:PoincareBall", "--laws", "triangle_inequality", "--examples", "2"], "triangle", 0),
+        (["tune", "--help"], "trials", 0),
+        (["reproduce", "ablation", "--datasets", "karate", "--cached-only", "--out", "out"], "| data | d |", 0),
+    ],
+)
+def test_no_command_stumbles_over_a_letter(here, monkeypatch, arguments, shown, expected):
+    written = io.BytesIO()
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, io.TextIOWrapper(written, encoding="ascii", write_through=True))
+    try:
+        code = main(arguments)
+    except SystemExit as left:  # argparse, after --help
+        code = left.code
+    assert (code, shown in written.getvalue().decode("ascii")) == (expected, True)
+
+
+def test_files_are_utf8_whatever_the_terminal_shows(here):
+    small = ["--datasets", "karate", "--dims", "2", "--methods", "gcn", "--seeds", "2", "--jobs", "1"]
+    code, out, _ = spoken(["reproduce", "classification", *small, "--out", "out", "--cache", "cells"], **ASCII)
+    assert (code, "\\xb1" in out) == (0, True)
+    assert "±" in (here / "out" / "classification.md").read_text(encoding="utf-8")
+
+
+def test_a_name_that_the_locale_cannot_read_is_drawn_as_it_is_written(here):
+    ring = np.stack([np.arange(40), (np.arange(40) + 1) % 40])
+    np.savez(here / "größe.npz", edge_index=ring, feat=np.eye(40), label=np.arange(40) // 20)
+    code, *_ = spoken(["train", "--dataset", "größe.npz", "--epochs", "2", "--out", "größe"], **ASCII)
+    assert code == 0
+    assert "HAT on größe" in (here / "größe" / "embedding.html").read_text(encoding="utf-8")
+
+
+def test_every_text_file_is_opened_as_utf8():
+    """The locale chooses otherwise, and a table has ± in it."""
+    wrong = []
+    for path in Path(hgeo.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(node, ast.Call):
+                continue
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
+            module = getattr(getattr(node.func, "value", None), "id", None)
+            binary = any(isinstance(value, ast.Constant) and value.value in ("rb", "wb") for value in node.args[1:2])
+            text = name in ("read_text", "write_text") or (name == "open" and module != "os" and not binary)
+            if text and "encoding" not in {keyword.arg for keyword in node.keywords}:
+                wrong.append(f"{path.name}:{node.lineno}")
+    assert wrong == []
 
 
 def test_importing_the_command_line_is_silent():

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+from pathlib import Path
+
+import pytest
 
 from hgeo.cli import main
 
@@ -84,6 +88,21 @@ def test_more_seeds_join_the_runs_that_are_there(tmp_path, capsys):
 def test_what_is_not_in_the_cache_is_left_out_if_so_asked(tmp_path):
     assert reproduce(tmp_path, "classification", "--datasets", "karate", "--dims", "2", "--cached-only") == 0
     assert json.loads((tmp_path / "out" / "classification.json").read_text())["cells"] == []
+
+
+@pytest.mark.parametrize("what", ["classification", "ablation", "attention", "visualization", "timing"])
+def test_every_file_appears_whole(tmp_path, monkeypatch, what):
+    moved, replace = set(), os.replace
+
+    def watched(source, target):
+        moved.add(Path(target))
+        replace(source, target)
+
+    monkeypatch.setattr(os, "replace", watched)
+    assert reproduce(tmp_path, what, "--datasets", "karate", "--cached-only") == 0
+    written = set((tmp_path / "out").iterdir())
+    assert len(written) > 1
+    assert moved == written
 
 
 def test_an_unknown_method_is_an_error_in_words(tmp_path, capsys):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 
 import pytest
@@ -54,6 +55,20 @@ def test_a_search_goes_on_from_the_winners_of_every_method(tmp_path, capsys):
     capsys.readouterr()
     assert tune(tmp_path, "--go-on-from", str(tmp_path / "nowhere.json")) == 2
     assert "nowhere.json" in capsys.readouterr().err
+
+
+def test_frozen_configurations_that_cannot_be_moved_to_their_place_leave_the_old_ones(tmp_path, monkeypatch):
+    path = tmp_path / "frozen.json"
+    _tune.write_frozen(path, [])
+    before = path.read_bytes()
+
+    def refuse(source, target):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="no space left"):
+        _tune.write_frozen(path, [])
+    assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
 
 
 def test_what_one_method_found_is_said_in_the_terms_of_another():

@@ -51,8 +51,8 @@ def test_arxiv_is_read_from_the_files_of_its_archive(tmp_path):
     write(root / "raw" / "edge.csv.gz", ["0,1", "1,2", "3,0"])
     write(root / "raw" / "node-feat.csv.gz", ["0.5,-1", "1,2", "-3,4", "0,0"])
     write(root / "raw" / "node-label.csv.gz", [0, 1, 1, 0])
-    for part, node in (("train", 0), ("valid", 1), ("test", 3)):
-        write(root / "split" / "time" / f"{part}.csv.gz", [node])
+    for part, nodes in (("train", [0, 2]), ("valid", [1]), ("test", [3])):
+        write(root / "split" / "time" / f"{part}.csv.gz", nodes)
     data = load("ogbn-arxiv", data_dir=tmp_path)
     assert (data.num_nodes, data.num_edges, data.test_idx.tolist()) == (4, 6, [3])
 

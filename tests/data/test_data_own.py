@@ -132,11 +132,37 @@ def test_a_wrong_array_is_named_with_its_shape_or_row(saved, changes, message):
         (np.zeros(40, bool), r"train_mask chooses no node"),
         (np.array([3, 77]), r"train_mask holds node 77"),
         (np.ones((40, 2), bool), r"train_mask has shape \(40, 2\)"),
+        (np.arange(40) % 4 == 3, r"train_mask chooses nodes of class 3 only, expected at least 2 of the 4 classes"),
+        (np.array([4]), r"train_mask chooses nodes of class 0 only, .*leave out all masks"),
     ],
 )
 def test_a_wrong_mask_is_named(saved, train, message):
     with pytest.raises(DataError, match=message):
         from_npz(saved(train_mask=train, val_mask=np.arange(40) == 1, test_mask=np.arange(40) == 2))
+
+
+def test_one_class_to_train_on_is_refused_whatever_the_data_came_in():
+    dgl = pytest.importorskip("dgl")
+    pyg = pytest.importorskip("torch_geometric.data")
+    content = {key: torch.from_numpy(array) for key, array in arrays(label=np.arange(40) % 2 * 5).items()}
+    masks = {
+        f"{part}_mask": torch.arange(40) // 2 % 3 == number for number, part in enumerate(("train", "val", "test"))
+    }
+    masks["train_mask"] &= content["label"] == 5
+    graph = dgl.graph(tuple(content["edge_index"]), num_nodes=40)
+    graph.ndata.update({"feat": content["feat"], "label": content["label"], **masks})
+    other = pyg.Data(x=content["feat"], y=content["label"], edge_index=content["edge_index"], **masks)
+    for read, name, data in ((from_dgl, "label", graph), (from_pyg, "y", other)):
+        with (
+            pytest.warns(DataWarning, match="has gaps"),
+            pytest.raises(DataError, match=f"chooses nodes of class 5 only, .*2 classes that {name} names"),
+        ):
+            read(data)
+
+
+def test_classes_that_no_node_has_do_not_count():
+    with pytest.raises(DataError, match=r"n: label names 1 class\(es\), classification needs at least 2"):
+        make_dataset("n", np.zeros((2, 0), int), np.eye(8), np.zeros(8, int), num_classes=4)
 
 
 def test_a_wrong_sparse_part_is_named_with_its_row(saved):

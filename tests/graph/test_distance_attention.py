@@ -14,6 +14,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 import hgeo.math as hm
 from hgeo.graph import (
     Graph,
+    _torch,
     _torch_attention,
     backends,
     distance_attention,
@@ -628,8 +629,8 @@ def test_a_flat_space_is_flat_for_points_of_any_size(size: float, k: float) -> N
 
 def test_the_default_device_does_not_matter() -> None:
     graph, points = ring(), torch.randn(5, 3)
-    arguments = graph.row, graph.col, graph.rowptr, torch.ones(graph.num_edges)
-    expected = _torch_attention._pulls(_torch_attention._Differences(points, graph.num_edges), *arguments)
+    arguments = graph.row, graph.col, graph.rowptr, torch.ones(graph.num_edges, 1)
+    expected = _torch.Differences(points, graph.num_edges).sums(*arguments)
     with torch.device("meta"):
-        pulls = _torch_attention._pulls(_torch_attention._Differences(points, graph.num_edges), *arguments)
+        pulls = _torch.Differences(points, graph.num_edges).sums(*arguments)
     torch.testing.assert_close(pulls, expected)

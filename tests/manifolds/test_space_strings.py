@@ -14,6 +14,7 @@ import hgeo
         ("ball:16,c=0.5", hgeo.PoincareBall, 16, -0.5, False),
         ("ball:16,c=learn", hgeo.PoincareBall, 16, -1.0, True),
         ("ball:16,c=0.5,learn", hgeo.PoincareBall, 16, -0.5, True),
+        ("ball:16,learn,c=0.5", hgeo.PoincareBall, 16, -0.5, True),
         ("ball: 16, c = 0.25", hgeo.PoincareBall, 16, -0.25, False),
         ("ball:1,c=0", hgeo.PoincareBall, 1, 0.0, False),
         ("stereo:8,k=learn", hgeo.Stereographic, 8, 0.0, True),
@@ -62,6 +63,13 @@ def test_factors_make_a_product_with_the_sum_of_dimensions():
         ("ball:16,c=abc", 10, "expected a number or 'learn' for 'c', got 'abc'"),
         ("ball:16,c=-1", 10, "c must be a finite number ≥ 0"),
         ("ball:16,c=1,c=2", 12, "'c' is given twice"),
+        ("ball:2,c=learn,c=1", 15, "'c' is given twice; 'c=0.5,learn' trains it from 0.5"),
+        ("ball:2,c=1,c=learn", 11, "'c' is given twice"),
+        ("ball:2,c=learn,c=learn", 15, "'c' is given twice"),
+        ("stereo:2,k=learn,learn", 17, "'learn' is given twice"),
+        ("ball:2,learn,learn", 13, "'learn' is given twice"),
+        ("ball:2,learn,c=learn", 13, "'learn' is given twice"),
+        ("ball:2 x ball:2,c=learn,c=1", 24, "'c' is given twice"),
         ("sphere:4,k=2", 9, "'sphere' has no options: its curvature is fixed"),
         ("ball:2 x spher:2", 9, "got 'spher'"),
         ("ball:2 x ball:2,c=nan", 18, "finite number"),
@@ -83,6 +91,6 @@ def test_only_strings_are_spaces():
 
 def test_the_caret_points_at_the_number_that_is_wrong():
     with pytest.raises(ValueError, match="got -1") as refused:
-        hgeo.space("ball:16,c=learn,c=-1")
+        hgeo.space("ball:16,learn,c=-1")
     text, caret = str(refused.value).splitlines()[-2:]
     assert text[caret.index("^") :] == "-1"

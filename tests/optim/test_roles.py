@@ -1,12 +1,16 @@
 """Every parameter of a model is found once, as what it is."""
 
+import copy
+import gc
+import pickle
+
 import geoopt
 import pytest
 import torch
 from torch import nn
 
 import hgeo
-from hgeo.optim import parameter_roles, riemannian_adam
+from hgeo.optim import parameter_roles, riemannian_adam, riemannian_sgd
 
 
 class Net(nn.Module):
@@ -79,12 +83,61 @@ def test_modules_parameters_and_named_parameters_may_be_mixed():
     assert identities(roles.weights) == identities([*net.linear.parameters(), extra])
 
 
+def bare_net(make):
+    """A network without a point, so that nothing but the manifold itself says what its number is."""
+    net = nn.Module()
+    net.linear, net.manifold = nn.Linear(3, 2), make()
+    return net
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: hgeo.PoincareBall(0.5, learnable=True),
+        lambda: hgeo.Stereographic(0.5, learnable=True),
+        lambda: hgeo.Klein(0.5, learnable=True),
+        lambda: copy.deepcopy(hgeo.Lorentz(0.5, learnable=True)),
+        lambda: pickle.loads(pickle.dumps(hgeo.SphereProjection(0.5, learnable=True))),
+        lambda: geoopt.PoincareBall(0.5, learnable=True),
+        lambda: geoopt.Lorentz(0.5, learnable=True),
+        lambda: hgeo.space("ball:1,c=learn x stereo:2,k=learn x sphere:1").manifold,
+    ],
+)
+@pytest.mark.parametrize("given", ["parameters", "named_parameters"])
+def test_parameters_without_their_module_have_the_same_roles(make, given):
+    net = bare_net(make)
+    optimizer = riemannian_adam(getattr(net, given)(), lr=0.01, curvature_lr=0.001, weight_decay=0.1)
+    expected = riemannian_adam(net, lr=0.01, curvature_lr=0.001, weight_decay=0.1)
+    for mine, other in zip(optimizer.param_groups, expected.param_groups, strict=True):
+        assert list(map(id, mine["params"])) == list(map(id, other["params"]))
+        assert {**mine, "params": 0} == {**other, "params": 0}
+
+
+def test_parameters_of_a_part_bring_only_their_own_curvature():
+    product = hgeo.space("ball:1,c=learn x stereo:2,k=learn").manifold
+    first = next(product.parameters())
+    roles = parameter_roles([first, nn.Parameter(torch.ones(()))])
+    assert identities(roles.curvatures) == [id(first)]
+    assert len(roles.weights) == 1
+
+
+def test_a_curvature_given_alone_returns_to_its_bound_in_the_step():
+    net = bare_net(lambda: hgeo.PoincareBall(0.1, learnable=True))
+    optimizer = riemannian_sgd(net.parameters(), lr=1.0, momentum=0.9)
+    net.manifold.stored_c.grad = torch.tensor(5.0)
+    optimizer.step()
+    assert net.manifold.stored_c.item() == 0.0
+    assert optimizer.state[net.manifold.stored_c]["momentum_buffer"].item() == 0.0
+
+
 def test_a_curvature_separated_from_its_manifold_is_refused_and_not_decayed_silently():
-    layer = nn.Module()
-    layer.manifold = hgeo.PoincareBall(learnable=True)
+    layer = bare_net(lambda: hgeo.PoincareBall(learnable=True))
+    parameters = list(layer.named_parameters())
+    assert len(parameter_roles([*parameters, layer.manifold]).weights) == 2
+    del layer
+    gc.collect()
     with pytest.raises(ValueError, match=r"'manifold.stored_c' is a curvature by its name.*give the module"):
-        riemannian_adam(layer.named_parameters())
-    assert parameter_roles([*layer.named_parameters(), layer.manifold]).weights == []
+        riemannian_adam(parameters)
 
 
 def test_named_parameters_of_points_bring_their_curvature():

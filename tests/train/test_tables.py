@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 
 import pytest
 
@@ -77,6 +78,19 @@ def test_a_table_is_written_as_markdown_csv_and_json(table, tmp_path):
         "dataset": "cora", "dim": "2", "method": "hat", "mean": "0.7500", "std": "0.0100", "runs": "3", "paper": "0.6",
     }  # fmt: skip
     assert json.loads(paths[2].read_text())["cells"][0]["runs"] == pytest.approx([0.69, 0.70, 0.71])
+
+
+def test_a_table_that_cannot_be_moved_to_its_place_leaves_the_old_one(table, tmp_path, monkeypatch):
+    write_table(table, tmp_path, intro="# Old", notes="n")
+
+    def refuse(source, target):
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="no space left"):
+        write_table(table, tmp_path, intro="# New", notes="n")
+    assert (tmp_path / "toy.md").read_text().startswith("# Old")
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_the_published_numbers_cover_every_cell():

@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from hgeo.train import RunFolder
+from hgeo.train import RunFolder, write_atomically
 from hgeo.train._folder import load_state, save_state, write_json
 
 
@@ -57,6 +57,13 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
         write_json(tmp_path / "config.json", {"version": object()})
     assert json.loads((tmp_path / "config.json").read_text()) == {"version": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_text_is_written_as_utf8_and_through_a_link(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "text")
+    write_atomically(tmp_path / "link", "κ ± δ")
+    assert (tmp_path / "there" / "text").read_bytes() == "κ ± δ".encode()
+    assert (tmp_path / "link").is_symlink()
 
 
 def test_json_has_no_nan(tmp_path):

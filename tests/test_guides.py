@@ -1,0 +1,78 @@
+"""The Python of README and of every guide runs as it is printed."""
+
+import re
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+import torch
+
+from hgeo.testing import check_manifold
+from hgeo.testing.laws._law import REGISTER
+
+ROOT = Path(__file__).parents[1]
+PAGES = {str(page.relative_to(ROOT)): page for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]}
+FENCE = re.compile(r"^ *```(\S*)[^\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+
+
+def fences(name):
+    """(language, line, content) of every fenced block of a page."""
+    text = PAGES[name].read_text(encoding="utf-8")
+    return [(found[1], text.count("\n", 0, found.start(2)), found[2]) for found in FENCE.finditer(text)]
+
+
+def run(name):
+    """What the Python blocks of a page, one after the other in one namespace, leave there."""
+    torch.manual_seed(0)
+    scope = {"__name__": "__main__"}
+    with patch.dict(REGISTER):  # a law that a guide adds is a law of that guide
+        for language, line, code in fences(name):
+            if language == "python":
+                exec(compile("\n" * line + code, PAGES[name], "exec"), scope)  # an error names the page and its line
+    return scope
+
+
+WITH_CODE = sorted(name for name in PAGES if any(language == "python" for language, *_ in fences(name)))
+
+
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_no_block_is_overlooked(name):
+    lines = PAGES[name].read_text(encoding="utf-8").splitlines()
+    found = fences(name)
+    assert sum(line.lstrip().startswith("```") for line in lines) == 2 * len(found)
+    # Whoever writes ```py, or a command in a fence of its own language, decides here whether it is run.
+    assert {language for language, *_ in found} <= {"", "python", "{toctree}", "{eval-rst}"}
+
+
+@pytest.mark.parametrize("name", WITH_CODE)
+def test_a_guide_runs(name, tmp_path, monkeypatch):
+    if any(re.search(r"^ *import dgl", code, re.MULTILINE) for *_, code in fences(name)):
+        pytest.importorskip("dgl")
+    monkeypatch.chdir(tmp_path)
+    run(name)
+
+
+def test_the_layers_that_the_guide_chains_by_hand_fit_and_the_slip_that_it_warns_of_does_not():
+    scope = run("docs/layers.md")
+    hgeo, first, second, graph, x = (scope[name] for name in ("hgeo", "first", "second", "graph", "x"))
+    assert torch.equal(scope["h"], hgeo.nn.Sequential(first, second)(graph, x))
+    assert second.extra_repr() == "ball:8,c=1 → ball:3,c=1"
+    slip = hgeo.nn.HATConv(8, 3, scope["ball"])
+    slip.weight = second.weight
+    assert slip.extra_repr() == "R:8 → ball:3,c=1"
+    assert not torch.allclose(slip(graph, first(graph, x)), scope["h"])
+    with pytest.raises(ValueError, match="give it in_manifold"):
+        hgeo.nn.Sequential(first, slip)
+
+
+def test_the_frame_of_the_guide_to_a_manifold_of_ones_own_goes_there_and_back():
+    scope = run("docs/own-manifold.md")
+    space, hgeo = scope["space"], scope["hgeo"]
+    v = torch.randn(4, 5, dtype=torch.float64)
+    torch.testing.assert_close(hgeo.log0(space, hgeo.exp0(space, v)), v)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_manifold_of_the_guide_passes_the_law_kit_that_the_guide_sends_it_to(dtype):
+    report = check_manifold(run("docs/own-manifold.md")["Stretched"](), dtype=dtype, max_examples=40)
+    assert report.passed, str(report)
