@@ -7,6 +7,7 @@ a line in :data:`COMMANDS`.
 from __future__ import annotations
 
 import argparse
+import codecs
 import contextlib
 import importlib
 import importlib.util
@@ -92,7 +93,21 @@ def _spell_what_cannot_be_shown() -> None:
     """Where ± or κ cannot be written stands its number (``\\xb1``), not an error; another choice of the user stays."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors in ("strict", "surrogateescape"):
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="hgeo.spell")
+
+
+def _spelled(error: UnicodeError) -> tuple[bytes, int]:
+    """Bytes of a file's name that no encoding explains are given back, as ``surrogateescape`` does; others spelled."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end]
+    unknown = (
+        bytes([ord(c) - 0xDC00]) if "\udc80" <= c <= "\udcff" else c.encode("ascii", "backslashreplace") for c in text
+    )
+    return b"".join(unknown), error.end
+
+
+codecs.register_error("hgeo.spell", _spelled)
 
 
 def _leave_stdout() -> None:

@@ -19,18 +19,18 @@ _CHOSEN_BY = {"accuracy": "accuracy", "nmi": "NMI"}
 
 # How the configurations that are frozen in the package were found.
 _SEARCHES = (
-    "- Hyper-parameters of graph networks: as many trials for every method ({trials} a cell), judged by validation "
-    "nodes alone, in three searches (on Photo in two). The first, `hgeo tune --freeze FILE`, proposed by accuracy (and"
-    " saw split 0 of Photo only; today's command alternates between accuracy and NMI). In the second, `hgeo tune --go-"
-    "on-from FILE --freeze FILE --rounds 8 --trials 8` (on Photo `--rounds 5`), every method of a cell began with the "
-    "winners of all methods there. Those of other methods were tried with GCN and GAT, too, but the samplers of these "
-    "two did not learn from them, as they do now. In the third, `hgeo tune --datasets cora citeseer pubmed --methods "
-    "hat gcn gat hat-paper gcn-diffused --go-on-from FILE --freeze FILE`, a trial is run on five draws of the training"
-    " nodes, the public one and four from the nodes that train or validate there: on a single draw the differences "
-    "between good settings are noise. There HAT may also walk its second layer's attention 4 or 8 steps with a "
-    "restart, which a GCN and a GAT of two layers do not; what that is worth to a GCN is in "
-    "[diffusion](diffusion/classification.md). The tables of earlier searches had been seen when these were made; no "
-    "setting was chosen by them."
+    "- Hyper-parameters of graph networks: as many trials for every method ({trials} a cell; of a GCN with several "
+    "steps those of the last search only), judged by validation nodes alone, in three searches (on Photo in two). The "
+    "first, `hgeo tune --freeze FILE`, proposed by accuracy (and saw split 0 of Photo only; today's command alternates"
+    " between accuracy and NMI). In the second, `hgeo tune --go-on-from FILE --freeze FILE --rounds 8 --trials 8` (on "
+    "Photo `--rounds 5`), every method of a cell began with the winners of all methods there. Those of other methods "
+    "were tried with GCN and GAT, too, but the samplers of these two did not learn from them, as they do now. In the "
+    "third, `hgeo tune --datasets cora citeseer pubmed --methods hat gcn gat hat-paper gcn-diffused --go-on-from FILE "
+    "--freeze FILE`, a trial is run on five draws of the training nodes, the public one and four from the nodes that "
+    "train or validate there: on a single draw the differences between good settings are noise. There HAT may also "
+    "walk its second layer's attention 4 or 8 steps with a restart, which a GCN and a GAT of two layers do not; what "
+    "they are worth to a GCN is in `docs/results/diffusion/`. The tables of earlier searches had been seen when these "
+    "were made; no setting was chosen by them."
 )
 
 
@@ -360,7 +360,8 @@ def _timing(args: argparse.Namespace) -> None:
         "# Time to train on Cora, d = 16", "",
         f"CPU time of one thread, made by `hgeo reproduce timing`. The paper: about {paper} s on a GTX 1080 Ti with "
         "its acceleration (the sum in the tangent space, eq. 15), and no convergence within 12 hours without it (the "
-        "sequential Möbius sum, eq. 11).", "",
+        "sequential Möbius sum, eq. 11). A step of eq. 15 and one of eq. 11 are compared in layers that walk "
+        "once; a model that walks several steps, as the time to its early stop has it, takes longer.", "",
         "| model | epochs to early stop | s to early stop | test accuracy | ms a step, eq. 15 | ms a step, eq. 11 | "
         "s to early stop by eq. 11 |",
         "|---|---|---|---|---|---|---|",

@@ -44,6 +44,8 @@ _HIERARCHY_HAT: dict[str, Any] = {"beta": 0.3, "radius_norm": False, "self_score
 
 _WORTH_THREADS = 2_000_000  # edges and entries of the features; below it a step takes some milliseconds
 
+_EUCLIDEAN = ("gat", "gcn", "gcn-diffused", "mlp")
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo train``."""
@@ -324,11 +326,7 @@ def _report(session: Session, results: list[dict[str, Any]], *, as_json: bool) -
     print(f"{session.jobs[0].dataset}, {'1 seed' if seeds == 1 else f'{seeds} seeds'}, test nodes")
     print(f"{'model':<12} {'space':<18} {'accuracy':>14} {'macro F1':>14} {'NMI':>14} {'epochs':>7} {'CPU s':>7}")
     for row in rows:
-        space = (
-            row["space"]
-            if row["model"].partition("-")[0] not in ("gat", "gcn", "mlp")
-            else f"euclidean:{_dimension(row['space'])}"
-        )
+        space = f"euclidean:{_dimension(row['space'])}" if row["model"] in _EUCLIDEAN else row["space"]
         cells = [_cell(row[key]) for key in ("test_accuracy", "test_macro_f1", "test_nmi")]
         numbers = f"{row['epochs']['mean']:>7.0f} {row['cpu_seconds']['mean']:>7.1f}"
         print(f"{row['model']:<12} {space:<18} {cells[0]:>14} {cells[1]:>14} {cells[2]:>14} {numbers}")

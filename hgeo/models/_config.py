@@ -18,7 +18,7 @@ class Config:
     ``beta`` is the sharpness of the first layer's attention, ``beta_out`` that of the second (None: the
     same); 0 is uniform attention. ``steps`` is how often the second layer's attention is walked along, and ``restart``
     the share of a node's own vector in each of several steps.
-    The fields from ``c`` to ``readout`` describe the model, the others the training. A field that a method has no use
+    The fields from ``c`` to ``restart`` describe the model, the others the training. A field that a method has no use
     for (β of a GCN, say) is ignored by it.
     """
 
@@ -52,13 +52,14 @@ class Config:
             if not 0.0 <= getattr(self, name) < 1.0:
                 raise ValueError(f"{name} is {getattr(self, name)}, expected a number in [0, 1)")
         for name in ("dim", "epochs", "steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name} is {value!r}, expected a whole number from 1 on")
 
     @property
     def kind(self) -> str:
-        """The network of which the method is a form: "hat" of "hat-paper", say."""
-        return self.method.partition("-")[0]
+        """What the method is a form of: "hat" of "hat-paper" and "hat-uniform", "gcn" of "gcn-diffused"."""
+        return self.method if self.method == "kappa-gcn" else self.method.partition("-")[0]
 
     @property
     def betas(self) -> tuple[float, float]:

@@ -92,8 +92,9 @@ class GCN(_Network):
         self.linear1 = _SparseLinear(in_dim, config.dim, config.feat_drop)
         self.linear2 = _SparseLinear(config.dim, out_dim, config.hidden_drop)
         self.conv1 = layer(config.dim, config.dim, weight=False, bias=config.bias)
-        self.conv2 = layer(out_dim, out_dim, weight=False, bias=False)
-        self.bias2 = nn.Parameter(torch.zeros(out_dim)) if config.bias else None
+        once = config.steps == 1  # in each of several steps DGL's layer would add its bias again
+        self.conv2 = layer(out_dim, out_dim, weight=False, bias=config.bias and once)
+        self.bias2 = nn.Parameter(torch.zeros(out_dim)) if config.bias and not once else None
         self.head = _head(config, num_classes)
 
     def _convolve(self, conv: nn.Module, graph: Any, x: Tensor) -> Tensor:

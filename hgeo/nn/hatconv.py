@@ -485,6 +485,7 @@ class HATConv(Layer):
     def extra_repr(self) -> str:
         shown = [f"{describe(self.in_manifold, self.in_dim)} → {describe(self.manifold, self.output_dim)}"]
         shown += [f"{name}={getattr(self, name)!r}" for name, usual in _USUAL.items() if getattr(self, name) != usual]
+        shown += [f"restart={self.restart}"] if self.steps > 1 else []
         return ", ".join(shown)
 
 

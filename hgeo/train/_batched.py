@@ -6,8 +6,9 @@ one batch holds many seeds of many trials. Three things make it fast, none of wh
 ``radius_norm``, whose mean is over the nodes of a view here, and over all nodes in the public model):
 
 - features stay sparse, and a view of the graph reads its rows in place;
-- a training step computes the 2-hop neighbourhood of the training nodes only, the early-stopping check that of the
-  validation nodes only (test nodes are evaluated once, with the chosen parameters, and only if asked for);
+- a training step computes the neighbourhood that the outputs of the training nodes depend on (2 hops, more if the
+  second layer walks several steps), the early-stopping check that of the validation nodes (test nodes are evaluated
+  once, with the chosen parameters, and only if asked for);
 - a run that has stopped leaves the batch.
 
 Hyperbolic points are kept as tangent vectors at the origin, where the layer's linear map, its aggregation and its bias
@@ -174,8 +175,7 @@ class Views:
         return View(nodes, self._needs)
 
     def _needs(self, nodes: np.ndarray, steps: int) -> Needs:
-        # All that is read in the last of several steps is computed in each of them; the nodes farthest out, which lack
-        # neighbours here, are right where they are read: in the first.
+        # The outer block serves all steps: after step t the nodes within steps − t hops of the wanted ones are exact.
         for _ in range(steps - 1):
             nodes = self._block(nodes)[1]
         outer, hidden = self._block(nodes)
@@ -237,13 +237,21 @@ _PER_RUN: dict[str, Callable[[Config], float]] = {
 }
 
 
+def _steps(config: Config) -> int:
+    """How often the second layer walks; a GAT has no use for the setting."""
+    return 1 if config.kind == "gat" else config.steps
+
+
 def _family(config: Config) -> tuple[Any, ...]:
     """What runs must agree in to share a batch."""
-    structure = (config.activation, config.activation_space, config.bias, config.readout, config.steps)
+    structure = (config.activation, config.activation_space, config.bias, config.readout, _steps(config))
     return (config.kind, config.dim, *structure)
 
 
 def _knobs(runs: Sequence[Run], dtype: torch.dtype) -> _Knobs:
+    unknown = sorted({run.config.method for run in runs} - set(BATCHED_METHODS))
+    if unknown:
+        raise ValueError(f"the batched engine does not know {', '.join(unknown)}; known: {', '.join(BATCHED_METHODS)}")
     families = {_family(run.config) for run in runs}
     if len(families) != 1:
         raise ValueError(f"runs of one batch must share method, dim and structure, got {sorted(map(str, families))}")
@@ -415,7 +423,7 @@ def _layer(u: Tensor, block: Block, p: dict[str, Tensor], number: int, knobs: _K
             return weights
         return dropout(weights, knobs.attn_drop, keys_for(knobs.seeds, step, 1 + number + walked))
 
-    out = _attend(u, weights, block, knobs, drop, knobs.shared.steps if number == 2 else 1)
+    out = _attend(u, weights, block, knobs, drop, _steps(knobs.shared) if number == 2 else 1)
     if knobs.shared.bias:
         out = out + p[f"bias{number}"].unsqueeze(1)
     is_readout = number == 2 and knobs.shared.readout == "log0"  # read as numbers, not kept as points
@@ -436,7 +444,7 @@ def _activate(u: Tensor, knobs: _Knobs) -> Tensor:
 def batched_forward(p: dict[str, Tensor], view: View, knobs: _Knobs, step: int | None = None) -> tuple[Tensor, Tensor]:
     """Hidden tangent vectors and logits of a view's nodes, in lanes; ``step=None`` switches dropout off."""
     keys = None if step is None else keys_for(knobs.seeds, step, 0)
-    needs = view.needs(knobs.shared.steps)
+    needs = view.needs(_steps(knobs.shared))
     u = sparse_matmul(needs.rows, p["weight1"], knobs.feat_drop, keys)
     hidden = _activate(_layer(u, needs.inner, p, 1, knobs, step), knobs)
     u = hidden if step is None else dropout(hidden, knobs.hidden_drop, keys_for(knobs.seeds, step, 1))
@@ -531,7 +539,9 @@ def train_batch(
                 continue
             _, logits = batched_forward(params, views.val, knobs)
             losses = _unpack(_losses(logits, val_y, val_share, None), len(active)).tolist()
-            hits = (val_share * label_leads(logits, val_y)).sum(1)
+            # whole numbers, then a quotient: ties are ties, whichever nodes are hit
+            counted = (val_share > 0).to(dtype)
+            hits = (counted * label_leads(logits, val_y)).sum(1) / counted.sum(1)
             accuracies = _unpack(hits, len(active)).tolist()
         for lane, run in enumerate(active):
             if stopped[run]:  # it rides along until a whole group of lanes is free

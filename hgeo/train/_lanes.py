@@ -97,12 +97,14 @@ def _data(x: Tensor) -> np.ndarray:
 # Random numbers
 
 
-# More than a step of training has random tensors.
+# How many random tensors a step of training may have; a further one would repeat the first of the next step.
 _PLACES = 128
 
 
 def keys_for(seeds: np.ndarray, step: int, place: int) -> np.ndarray:
     """A 32-bit key a run for one random tensor: ``place`` names the tensor, ``step`` the time."""
+    if not 0 <= place < _PLACES:
+        raise ValueError(f"random tensor {place} of a step: there may be {_PLACES}; walk fewer steps")
 
     def mix(x: np.ndarray) -> np.ndarray:
         x = x ^ (x >> np.uint64(16))

@@ -315,7 +315,8 @@ def _admissible(value: Any, kind: Any) -> Any:
         numbers = [choice for choice in kind.choices if not isinstance(choice, str | bool)]
         return min(numbers, key=lambda choice: abs(choice - value)) if numbers else value
     value = min(max(value, kind.low), kind.high)
-    return value if kind.step is None else kind.low + round((value - kind.low) / kind.step) * kind.step
+    # the last value of a grid may be rounded to one beyond it
+    return value if kind.step is None else min(kind.high, kind.low + round((value - kind.low) / kind.step) * kind.step)
 
 
 def tuning_cell(
@@ -345,10 +346,11 @@ def frozen_configs(path: Path | None = None, task: str = "classification") -> di
 
 
 def frozen_trials(path: Path | None, methods: Sequence[str]) -> dict[str, set[int]]:
-    """How many trials the cells of each data set were chosen from, for the ``methods``."""
+    """How many trials the cells of each data set were chosen from, for the ``methods``; the uniform HAT's are HAT's."""
+    searched = {"hat" if method == "hat-uniform" else method for method in methods}
     counts: dict[str, set[int]] = {}
     for key, cell in sorted(_frozen_cells(path).items()):
-        if "trials" in cell and key.rpartition("/")[2] in methods:  # a file may be written by hand
+        if "trials" in cell and key.rpartition("/")[2] in searched:  # a file may be written by hand
             counts.setdefault(key.partition("/")[0], set()).add(cell["trials"])
     return counts
 

@@ -476,6 +476,16 @@ def test_no_command_stumbles_over_a_letter(here, monkeypatch, arguments, shown, 
     assert (code, shown in written.getvalue().decode("ascii")) == (expected, True)
 
 
+def test_a_files_name_that_no_encoding_explains_is_shown_as_it_was_given(here, monkeypatch):
+    written = io.BytesIO()
+    for name in ("stdout", "stderr"):
+        stream = io.TextIOWrapper(written, encoding="ascii", errors="surrogateescape", write_through=True)
+        monkeypatch.setattr(sys, name, stream)
+    given = "größe".encode().decode("ascii", "surrogateescape") + "±.npz"
+    assert main(["train", "--dataset", given]) != 0
+    assert "größe".encode() + b"\\xb1.npz" in written.getvalue()
+
+
 def test_files_are_utf8_whatever_the_terminal_shows(here):
     small = ["--datasets", "karate", "--dims", "2", "--methods", "gcn", "--seeds", "2", "--jobs", "1"]
     code, out, _ = spoken(["reproduce", "classification", *small, "--out", "out", "--cache", "cells"], **ASCII)

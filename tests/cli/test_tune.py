@@ -12,6 +12,7 @@ from hgeo.cli import main
 from hgeo.data import load
 from hgeo.models import Config, defaults
 from hgeo.train import _tune
+from hgeo.train._batched import Views
 from hgeo.train._tune import TASKS, Budget, frozen_configs, redrawn_splits, search_space, tune_cell
 
 
@@ -115,6 +116,24 @@ def test_where_splits_are_random_a_search_sees_several_and_no_table_sees_them(mo
     tune_cell("photo", 2, "gcn", vars(Budget(rounds=1, trials=1, epochs=2)))
     assert len(asked) > 1
     assert not set(asked) & {_reproduce._split_of("photo", seed) for seed in range(10)}
+
+
+def test_data_with_a_public_split_are_searched_on_further_draws_of_its_training_nodes(monkeypatch):
+    seen = []
+    monkeypatch.setattr(_tune, "Views", lambda *splits: seen.extend(splits) or Views(*splits))
+    tune_cell("karate", 2, "gcn", vars(Budget(rounds=1, trials=1, epochs=2)))
+    data = load("karate")
+    assert len(seen) == 5
+    assert seen[0].train_idx.equal(data.train_idx)
+    assert all(split.test_idx.equal(data.test_idx) for split in seen)
+
+
+@pytest.mark.parametrize("method", ["hat", "gcn-diffused"])
+def test_a_value_is_moved_to_one_that_the_search_can_propose(method):
+    for kind in search_space(method).values():
+        if hasattr(kind, "low"):
+            for value in (kind.low, kind.high, (kind.low + kind.high) / 2, 1e9, -1e9):
+                assert kind._contains(_tune._admissible(value, kind))
 
 
 def test_the_search_cannot_see_test_labels(monkeypatch):

@@ -33,7 +33,7 @@ def state_of(model, parameters):
     """The public model with the parameters of a batched run."""
     names = {
         "hat": {"weight1": "conv1.weight", "weight2": "conv2.weight", "bias1": "conv1.bias", "bias2": "conv2.bias"},
-        "gcn": {"weight1": "linear1.weight", "weight2": "linear2.weight", "bias1": "conv1.bias", "bias2": "bias2"},
+        "gcn": {"weight1": "linear1.weight", "weight2": "linear2.weight", "bias1": "conv1.bias", "bias2": "conv2.bias"},
         "gat": {
             "weight1": "conv1.fc.weight",
             "weight2": "conv2.fc.weight",
@@ -42,6 +42,8 @@ def state_of(model, parameters):
         },
     }[model.config.method.split("-")[0]]
     names |= {"weight3": "head.weight", "bias3": "head.bias"}
+    if model.config.method == "gcn-diffused":
+        names["bias2"] = "bias2"
     for layer in (1, 2):
         names |= {f"attn_src{layer}": f"conv{layer}.attn_l", f"attn_dst{layer}": f"conv{layer}.attn_r"}
     state = model.state_dict()
@@ -62,7 +64,7 @@ def configs(method):
             replace(base, radius_norm=False, self_score="zero", c=0.3, beta=sharp, beta_out=2 * sharp),
         ]
     if method == "gat":
-        return [base, replace(base, degree_norm=True)]
+        return [base, replace(base, degree_norm=True), replace(base, steps=3)]  # a GAT has no use for steps
     return [base]
 
 
@@ -149,6 +151,42 @@ def test_runs_on_different_splits_share_a_batch(dataset):
         assert both[split].split == split
         assert both[split].val_accuracy == pytest.approx(alone.val_accuracy)
         torch.testing.assert_close(both[split].logits, alone.logits, rtol=1e-4, atol=1e-5)
+
+
+def test_each_of_several_steps_drops_other_weights():
+    from hgeo.train._lanes import LANES
+
+    # a node alone hears itself over its loop, in each step: one draw for both would keep it every second time
+    nodes = 400
+    edges = np.array([[0], [1]])
+    masks = {"train": [0, 1], "val": [2, 3], "test": [4]}
+    data = make_dataset("loops", edges, np.eye(nodes, dtype=np.float32), np.arange(nodes) % 2, masks=masks)
+    config = replace(
+        defaults("hat-uniform", 2), steps=2, restart=0.0, attn_drop=0.5, feat_drop=0.0, hidden_drop=0.0, bias=False,
+        degree_norm=False,
+    )  # fmt: skip
+    views, start = Views(data), init_parameters(config, 0, nodes, 2)
+    packed = {name: _pack(value.unsqueeze(0)) for name, value in start.items()}
+    hidden, logits = batched_forward(packed, views.full, _knobs([Run(config, 0)], torch.float32), step=1)
+    kept = (hidden.abs().sum(2) > 0)[..., 0]
+    heard = (logits.abs().sum(2) > 0)[..., 0]
+    assert logits.shape[-1] == LANES
+    assert abs(float(kept.float().mean()) - 0.5) < 0.1
+    assert abs(float(heard[kept].float().mean()) - 0.25) < 0.1
+
+
+def test_the_same_number_of_hits_is_the_same_accuracy_whichever_they_are(dataset):
+    views = Views(dataset)
+    runs = [(replace(defaults("gcn", 2), epochs=4, lr=0.05), seed) for seed in range(16)]
+    for result in train_batch(views, runs):
+        hits = result.val_accuracy * len(dataset.val_idx)
+        assert hits == pytest.approx(round(hits), abs=1e-5)
+        assert np.float32(result.val_accuracy) == np.float32(round(hits)) / np.float32(len(dataset.val_idx))
+
+
+def test_what_the_engine_does_not_know_is_refused(dataset):
+    with pytest.raises(ValueError, match="does not know mlp; known: hat, "):
+        train_batch(Views(dataset), [(defaults("mlp", 2), 0)])
 
 
 def test_seeds_give_different_runs_and_the_same_seed_the_same_run(dataset):
