@@ -200,8 +200,8 @@ def shallow_cells(dataset: str, dim: int, method: str, options: dict[str, Any], 
 def ablation_cells(dataset: str, dim: int, seeds: Sequence[int], base: Config | None = None) -> list[Cell]:
     """One change at a time, from our HAT at β = 1, with the same seeds and no search.
 
-    Each of the two read-outs and of the two sums has a twin with uniform weights, so that what attention gains can be
-    told from what they do.
+    Each of the read-outs and of the sums has a twin with uniform weights, so that what attention gains can be told from
+    what they do.
     """
     start = replace(base or defaults("hat", dim), beta=1.0, beta_out=None)
     other_sum = "mean, not normalised by degree" if start.degree_norm else "normalised by degree"
@@ -223,6 +223,8 @@ def ablation_cells(dataset: str, dim: int, seeds: Sequence[int], base: Config | 
         "linear read-out, uniform": replace(start, readout="linear", beta=0.0),
         other_sum: turned,
         f"{other_sum}, uniform": replace(turned, beta=0.0),
+        "four steps": replace(start, steps=4),
+        "four steps, uniform": replace(start, steps=4, beta=0.0),
     }
     configs = {name: config.to_dict() for name, config in variants.items()}
     cells = [_graph_cell(_ablation_arguments(dataset, dim, configs, seeds), cost=10.0)]
