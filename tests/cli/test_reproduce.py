@@ -107,4 +107,4 @@ def test_every_file_appears_whole(tmp_path, monkeypatch, what):
 
 def test_an_unknown_method_is_an_error_in_words(tmp_path, capsys):
     assert reproduce(tmp_path, "classification", "--methods", "hta", "--datasets", "karate") == 1
-    assert "'hta' is no graph network" in capsys.readouterr().err
+    assert "'hta' cannot be a column; known: deepwalk, " in capsys.readouterr().err
