@@ -31,7 +31,8 @@ _SEARCHES = (
     "draw the differences between good settings are noise. There HAT may also walk its second layer's attention 4 or 8"
     " steps with a restart, which a GCN and a GAT of two layers do not; what they are worth to a GCN is in "
     "`docs/results/diffusion/`. The tables of earlier searches had been seen when these were made; no setting was "
-    "chosen by them."
+    "chosen by them. What the choice alone moves: the GCN that the second search chose had an accuracy of .664 at "
+    "Citeseer 2, .831 at Cora 16, .797 at Pubmed 16; the one that the third chose has .637, .827, .789."
 )
 
 
