@@ -441,7 +441,8 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
 
 def spoken(arguments, **environment):
     command = [sys.executable, "-m", "hgeo", *arguments]
-    done = subprocess.run(command, capture_output=True, env={**os.environ, **environment}, check=False)
+    inherited = {name: value for name, value in os.environ.items() if name != "PYTHONIOENCODING"}  # tox sets it
+    done = subprocess.run(command, capture_output=True, env={**inherited, **environment}, check=False)
     assert b"Traceback" not in done.stderr, done.stderr.decode()
     # the name of a file comes back in the bytes in which it was given
     return done.returncode, *(text.decode("ascii", "surrogateescape") for text in (done.stdout, done.stderr))
