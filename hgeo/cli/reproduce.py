@@ -200,9 +200,9 @@ def _how(args: argparse.Namespace) -> str:
         "validation nodes in four dimensions, .63 instead of .59 on Photo's (one seed). The table has them as they "
         "are.",
         "- A third of Citeseer's validation nodes lie in components without a training node, where an embedding of "
-        "edges knows nothing of classes: DeepWalk places .53 to .63 of the other two thirds and .11 to .28 of these. In "
-        "16 dimensions up to two thirds of them get one and the same class, right or wrong together, whence the spread "
-        "there (seven runs that no table has).",
+        "edges knows nothing of classes: DeepWalk places .53 to .63 of the other two thirds and .11 to .28 of these. "
+        "In 16 dimensions up to two thirds of them get one and the same class, right or wrong together, whence the "
+        "spread there (seven runs that no table has).",
         "- NMI: K-means on the hidden layer (log0 of it) of the test nodes, as many clusters as classes.",
     ]
     if args.configs is None:
