@@ -54,6 +54,8 @@ def build(
         raise ValueError(f"no setting {', '.join(unknown)}{elsewhere}; the settings are {', '.join(known)}")
     for option, value in options.items():
         _check_kind(option, value)
+    if name == "hat-uniform" and any(options.get(sharpness) for sharpness in ("beta", "beta_out")):
+        raise ValueError("hat-uniform is HAT with its attention switched off, so its beta is 0; for another take hat")
     if config is None:
         config = defaults(name, dim, num_train=len(dataset.train_idx), num_features=dataset.num_features)
     config = replace(config, method=name, dim=dim, **options)
