@@ -116,7 +116,7 @@ def test_wrong_requests_say_what_was_expected(karate):
         build("kappa-gcn", karate, "lorentz:4")
     with pytest.raises(ValueError, match="attention switched off, so its beta is 0"):
         build("hat-uniform", karate, beta=0.5)
-    with pytest.raises(ValueError, match="steps is 2.5, expected a whole number from 1 on"):
+    with pytest.raises(ValueError, match=r"steps is 2.5, expected a whole number from 1 on"):
         Config(steps=2.5)
     with pytest.raises(ValueError, match=r"attn_drop is 1.5"):
         Config(attn_drop=1.5)
