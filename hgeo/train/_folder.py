@@ -79,6 +79,10 @@ class RunFolder:
         save_state(self.path / "model.safetensors", dict(state))
 
     def weights(self) -> dict[str, Tensor]:
+        if self.has_checkpoint and not (self.path / "model.safetensors").exists():
+            raise FileNotFoundError(
+                f"the run in {self.path} is not finished, so it has no weights yet; finish it with hgeo train --resume"
+            )
         loaded: dict[str, Tensor] = load_state(self.path / "model.safetensors")
         return loaded
 

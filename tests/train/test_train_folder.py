@@ -94,6 +94,13 @@ def test_the_log_is_cut_to_where_a_checkpoint_was(tmp_path):
     assert [row["epoch"] for row in folder.metrics()] == [0, 1, "new"]
 
 
+def test_a_run_that_is_not_finished_says_so_where_its_weights_are_asked_for(tmp_path):
+    folder = RunFolder(tmp_path)
+    folder.write_checkpoint({"epoch": 1})
+    with pytest.raises(FileNotFoundError, match="is not finished, .* hgeo train --resume"):
+        folder.weights()
+
+
 def test_a_folder_without_a_run_says_so(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"config\.json; is .* a run folder"):
         RunFolder(tmp_path).config()
