@@ -97,7 +97,7 @@ def test_the_log_is_cut_to_where_a_checkpoint_was(tmp_path):
 def test_a_run_that_is_not_finished_says_so_where_its_weights_are_asked_for(tmp_path):
     folder = RunFolder(tmp_path)
     folder.write_checkpoint({"epoch": 1})
-    with pytest.raises(FileNotFoundError, match="is not finished, .* hgeo train --resume"):
+    with pytest.raises(FileNotFoundError, match=r"is not finished, .* hgeo train --resume"):
         folder.weights()
 
 
