@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hgeo._files import write_atomically
 from hgeo.cli._arguments import not_negative, positive
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def _draw(args: argparse.Namespace) -> list[Path]:
 
 def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset) -> list[Path]:
     from hgeo.models import GRAPH_METHODS
-    from hgeo.train import layer_attentions, write_atomically
+    from hgeo.train import layer_attentions
     from hgeo.viz import attention_figure, attention_rows, attention_table, save_figure
 
     attentions = layer_attentions(model, dataset)

@@ -267,8 +267,8 @@ def _ablation(args: argparse.Namespace) -> None:
 
 
 def _attention(args: argparse.Namespace) -> None:
+    from hgeo._files import write_atomically
     from hgeo.models import defaults
-    from hgeo.train import write_atomically
     from hgeo.train._reproduce import attention_cell
     from hgeo.train._tune import frozen_configs
     from hgeo.viz import Listener, attention_figure, save_figure
@@ -309,11 +309,11 @@ def _visualization(args: argparse.Namespace) -> None:
     import torch
     from matplotlib.figure import Figure
 
+    from hgeo._files import write_atomically
     from hgeo._geoopt import geoopt
     from hgeo.data import load
     from hgeo.manifolds import PoincareBall, exp0
     from hgeo.models import SHALLOW_METHODS
-    from hgeo.train import write_atomically
     from hgeo.train._reproduce import embedding_cell
     from hgeo.train._tune import frozen_configs
     from hgeo.viz import add_legend, draw_embedding, save_figure
@@ -351,8 +351,8 @@ def _visualization(args: argparse.Namespace) -> None:
 
 
 def _timing(args: argparse.Namespace) -> None:
+    from hgeo._files import write_atomically
     from hgeo.models import defaults
-    from hgeo.train import write_atomically
     from hgeo.train._reproduce import published, timing_cell
     from hgeo.train._tune import frozen_configs
 

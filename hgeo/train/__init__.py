@@ -2,7 +2,7 @@
 
 from hgeo.train._bench import EarlyStop, StepTime, early_stop_benchmark, step_benchmark
 from hgeo.train._fit import FitResult, Settings, TrainingError, TrainingWarning, fit
-from hgeo.train._folder import RunFolder, write_atomically
+from hgeo.train._folder import RunFolder
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._session import Job, Session, embed, load_run, summarize
@@ -34,5 +34,4 @@ __all__ = [
     "step_benchmark",
     "summarize",
     "view_for",
-    "write_atomically",
 ]

@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, TextIO
 
-from hgeo.train._folder import write_atomically
+from hgeo._files import write_atomically
 
 __all__ = ["LARGE", "Cell", "cached_result", "graph_price", "run_cells"]
 

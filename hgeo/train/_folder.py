@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
-__all__ = ["RunFolder", "load_state", "plain", "read_json", "save_state", "write_atomically", "write_json"]
+from hgeo._files import append_lines, check_folders, write_atomically
+
+__all__ = ["RunFolder", "load_state", "plain", "read_json", "save_state", "write_json"]
 
 
 class RunFolder:
@@ -22,7 +22,8 @@ class RunFolder:
 
     Every file appears whole or not at all (it is written beside its place and moved there), except ``metrics.jsonl``,
     which grows by a line an epoch; a last line that was cut off by a crash is ignored when read. Weights are
-    safetensors, everything else is JSON: opening somebody's run folder runs none of their code.
+    safetensors, everything else is JSON: opening somebody's run folder runs none of their code. Nothing is written or
+    removed through a link inside the folder; ``path`` itself may be one.
 
     >>> import tempfile
     >>> run = RunFolder(tempfile.mkdtemp())
@@ -57,6 +58,7 @@ class RunFolder:
 
     def discard(self) -> None:
         """Remove what an unfinished run has written, and the folder if nothing else is in it."""
+        check_folders(self._checkpoint.parent, inside=self.path)
         for file in (self._checkpoint, self.path / "metrics.jsonl", self.path / "config.json"):
             file.unlink(missing_ok=True)
         for folder in (self._checkpoint.parent, self.path):
@@ -87,7 +89,7 @@ class RunFolder:
         return loaded
 
     def write_checkpoint(self, state: dict[str, Any]) -> None:
-        save_state(self._checkpoint, state)
+        save_state(self._checkpoint, state, inside=self.path)
 
     def checkpoint(self) -> dict[str, Any]:
         try:
@@ -115,7 +117,7 @@ class RunFolder:
         kept = self.metrics()[:keep]
         text = "".join(json.dumps(plain(row)) + "\n" for row in kept)
         write_atomically(self.path / "metrics.jsonl", text)
-        with open(self.path / "metrics.jsonl", "a", encoding="utf-8") as file:
+        with append_lines(self.path / "metrics.jsonl") as file:
 
             def append(row: dict[str, Any]) -> None:
                 file.write(json.dumps(plain(row)) + "\n")
@@ -130,14 +132,14 @@ def write_json(path: Path, value: Any) -> None:
     write_atomically(path, text)
 
 
-def save_state(path: Path, state: Any) -> None:
+def save_state(path: Path, state: Any, *, inside: Path | None = None) -> None:
     """Save nested dicts, lists, tuples, numbers, strings and tensors as one safetensors file, nothing pickled."""
     from safetensors.torch import save
 
     tensors: dict[str, Tensor] = {}
     skeleton = _take_apart(state, tensors)
     content = save(tensors, metadata={"hgeo": json.dumps(skeleton)})
-    write_atomically(path, content)
+    write_atomically(path, content, inside=inside)
 
 
 def load_state(path: Path) -> Any:
@@ -207,27 +209,3 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds a {type(value).__name__}, expected an object")
     return value
-
-
-def write_atomically(path: Path, content: str | bytes | Callable[[IO[bytes]], Any]) -> None:
-    """Fill a file beside ``path`` and move it there: a reader sees the old file or all of the new one.
-
-    ``content`` is a text (written as UTF-8), bytes, or a function that fills the file it is given. A link stays one.
-    """
-    path = Path(os.path.realpath(path))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            if callable(content):
-                content(file)
-            else:
-                file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import statistics
 import time
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from hgeo._files import check_folders
 from hgeo.data import Dataset, load
 from hgeo.graph import backends
 from hgeo.tasks import clustering_nmi
@@ -173,7 +175,7 @@ class Session:
         for job in self.jobs:
             folder = self.folder(job).path
             targets += [folder / name for name in run] if folder == self.path else [folder]
-        return next((target for target in targets if target.exists()), None)
+        return next((target for target in targets if os.path.lexists(target)), None)
 
     def discard(self) -> None:
         """Remove ``session.json``, and the folder if nothing else is in it."""
@@ -192,7 +194,9 @@ class Session:
 
     def folder(self, job: Job) -> RunFolder:
         """A single job owns the session's folder; of several each has one inside."""
-        return RunFolder(self.path if len(self.jobs) == 1 else self.path / f"{job.model}-seed{job.seed}")
+        path = self.path if len(self.jobs) == 1 else self.path / f"{job.model}-seed{job.seed}"
+        check_folders(path, inside=self.path)
+        return RunFolder(path)
 
     def drawn(self) -> list[Job]:
         """The jobs that pictures are made of: the first seed of each model; ``hgeo plot`` makes those of the others."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hgeo.train._folder import write_atomically
+from hgeo._files import write_atomically
 
 __all__ = ["Entry", "Table", "baseline_findings", "findings", "write_table"]
 

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
+from hgeo._files import write_atomically
 from hgeo.models._config import Config, defaults
 from hgeo.tasks import clustering_nmi
 from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_runs
 from hgeo.train._cells import LARGE, Cell, graph_price
-from hgeo.train._folder import write_atomically
 from hgeo.train._reproduce import FIXED_SPLIT
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hgeo._files import write_atomically
 from hgeo._geoopt import geoopt
 from hgeo.math import geodesic
 from hgeo.viz._palette import EDGE, INK, NO_LABEL, color_of, marker_of
@@ -175,14 +176,13 @@ def save_figure(figure: Any, path: str | Path) -> list[Path]:
     """Save as ``.png`` and ``.svg`` beside each other; returns both paths. The same run gives the same files."""
     import matplotlib
 
-    from hgeo.train import write_atomically
-
     written = []
     for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
         target = Path(path).with_suffix(suffix)
         with matplotlib.rc_context({"svg.hashsalt": "hgeo"}):
-            save = partial(figure.savefig, format=suffix[1:], metadata=metadata)
-            write_atomically(target, save)
+            content = BytesIO()
+            figure.savefig(content, format=suffix[1:], metadata=metadata)
+            write_atomically(target, content.getvalue())
         written.append(target)
     return written
 

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hgeo._files import write_atomically
 from hgeo.viz._disk import disk_coordinates
 from hgeo.viz._palette import MARKERS, color_of, marker_of
 
@@ -69,8 +70,6 @@ def embedding_page(
 
 def save_page(page: str, path: str | Path) -> Path:
     """Write the page and return its path."""
-    from hgeo.train import write_atomically
-
     target = Path(path)
     write_atomically(target, page)
     return target

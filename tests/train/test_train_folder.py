@@ -1,12 +1,14 @@
 """A run folder: files are whole or absent, and hold nothing that runs when opened."""
 
 import json
+import os
 
 import pytest
 import torch
 
-from hgeo.train import RunFolder, write_atomically
+from hgeo.train import Job, RunFolder, Session
 from hgeo.train._folder import load_state, save_state, write_json
+from hgeo.viz import draw_run
 
 
 def test_nested_state_comes_back_as_it_was(tmp_path):
@@ -59,13 +61,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
-def test_text_is_written_as_utf8_and_through_a_link(tmp_path):
-    (tmp_path / "link").symlink_to(tmp_path / "there" / "text")
-    write_atomically(tmp_path / "link", "κ ± δ")
-    assert (tmp_path / "there" / "text").read_bytes() == "κ ± δ".encode()
-    assert (tmp_path / "link").is_symlink()
-
-
 def test_json_has_no_nan(tmp_path):
     write_json(tmp_path / "x.json", {"loss": float("nan"), "best": [float("inf"), 1.0]})
     assert json.loads((tmp_path / "x.json").read_text()) == {"loss": None, "best": [None, 1.0]}
@@ -107,3 +102,96 @@ def test_a_folder_without_a_run_says_so(tmp_path):
     (tmp_path / "config.json").write_text("{ not json")
     with pytest.raises(ValueError, match="is not JSON"):
         RunFolder(tmp_path).config()
+
+
+@pytest.fixture
+def precious(tmp_path):
+    """A file of the user's that somebody's run folder points to."""
+    file = tmp_path / "home" / "precious"
+    file.parent.mkdir()
+    file.write_text("mine")
+    return file
+
+
+def a_run_of_links(folder, target):
+    """A run folder in which every file of a run is a link to ``target``."""
+    folder.mkdir()
+    names = ["config.json", "metrics.jsonl", "result.json", "model.safetensors", "session.json", "summary.json"]
+    pictures = [f"{name}.{suffix}" for name in ("embedding", "curves") for suffix in ("png", "svg", "html")]
+    for name in [*names, *pictures]:
+        (folder / name).symlink_to(target)
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "state.safetensors").symlink_to(target)
+    return folder
+
+
+def test_a_run_writes_no_file_that_a_link_in_its_folder_points_to(tmp_path, precious):
+    session = Session(
+        [Job("karate", "mlp", "ball:2", options={"epochs": 2})], a_run_of_links(tmp_path / "run", precious)
+    )
+    (job,) = session.jobs
+    session.write()
+    folder, club = session.folder(job), job.load()
+    session.write_result([job.run(club, folder)])
+    model = job.build(club)
+    model.load_state_dict(folder.weights())
+    written = draw_run((model, club, folder))
+    assert precious.read_text() == "mine"
+    names = ["config.json", "metrics.jsonl", "result.json", "model.safetensors", "session.json", "summary.json"]
+    written += [folder.path / name for name in [*names, "checkpoint/state.safetensors"]]
+    assert len(written) == 12
+    assert not any(path.is_symlink() for path in written)
+    assert len(folder.metrics()) == 2
+
+
+def test_a_link_put_in_the_place_of_the_log_while_a_run_starts_is_an_error(tmp_path, precious, monkeypatch):
+    folder, replace = RunFolder(tmp_path), os.replace
+
+    def replaced_again(source, target):
+        replace(source, target)
+        target.unlink()
+        target.symlink_to(precious)
+
+    monkeypatch.setattr(os, "replace", replaced_again)
+    with pytest.raises(OSError, match=r"metrics\.jsonl"), folder.log() as write:
+        write({"epoch": 0})
+    assert precious.read_text() == "mine"
+
+
+def test_a_checkpoint_is_neither_written_nor_removed_through_a_link(tmp_path, precious):
+    state = precious.parent / "state.safetensors"
+    state.write_text("another run's")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "checkpoint").symlink_to(precious.parent)
+    folder = RunFolder(tmp_path / "run")
+    for act in (lambda: folder.write_checkpoint({"epoch": 1}), folder.discard):
+        with pytest.raises(ValueError, match=r"checkpoint is a link to .*home; nothing is written through links"):
+            act()
+    assert {path.name: path.read_text() for path in precious.parent.iterdir()} == {
+        "precious": "mine",
+        "state.safetensors": "another run's",
+    }
+
+
+def test_a_run_inside_a_session_is_not_written_through_a_link(tmp_path, precious):
+    session = Session([Job("karate", "mlp", "ball:2", seed=seed) for seed in range(2)], tmp_path / "session")
+    session.path.mkdir()
+    (session.path / "mlp-seed1").symlink_to(precious.parent)
+    assert session.folder(session.jobs[0]).path == session.path / "mlp-seed0"
+    with pytest.raises(ValueError, match=r"mlp-seed1 is a link to .*home"):
+        session.folder(session.jobs[1])
+
+
+def test_the_folder_that_the_user_names_may_be_a_link(tmp_path, precious):
+    (tmp_path / "run").symlink_to(precious.parent)
+    folder = RunFolder(tmp_path / "run")
+    folder.write_config({"model": "hat"})
+    folder.write_checkpoint({"epoch": 1})
+    assert (precious.parent / "config.json").is_file()
+    assert (precious.parent / "checkpoint" / "state.safetensors").is_file()
+
+
+def test_a_link_to_nothing_is_in_the_way_of_a_new_run(tmp_path):
+    session = Session([Job("karate", "mlp", "ball:2")], tmp_path)
+    (tmp_path / "curves.svg").symlink_to(tmp_path / "nothing")
+    assert session.in_the_way() == tmp_path / "curves.svg"
