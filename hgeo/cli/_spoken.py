@@ -16,6 +16,7 @@ def spoken_warnings() -> Iterator[None]:
     """hgeo's own warnings on stderr, a line each, around a progress bar; those of libraries are left out."""
     from tqdm import tqdm
 
+    from hgeo._cache import CacheWarning
     from hgeo.data import DataWarning
     from hgeo.train import TrainingWarning
 
@@ -24,7 +25,7 @@ def spoken_warnings() -> Iterator[None]:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for spoken in (DataWarning, TrainingWarning):
+        for spoken in (CacheWarning, DataWarning, TrainingWarning):
             warnings.simplefilter("always", spoken)
         warnings.showwarning = show
         yield

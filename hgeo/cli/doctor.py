@@ -162,8 +162,11 @@ def _data(data_dir: str | None) -> Finding:
 
 
 def _cache() -> Finding:
-    from hgeo.graph._fused._compiler import cache_folder
+    from hgeo._cache import cache_folder, cache_trouble
 
+    trouble = cache_trouble("kernels")
+    if trouble is not None:
+        return Finding("note", "cache", f"{cache_folder()} is not used: {trouble}")
     base = nearest = cache_folder()
     while not nearest.exists() and nearest != nearest.parent:
         nearest = nearest.parent

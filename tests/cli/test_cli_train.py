@@ -512,7 +512,9 @@ def test_every_text_file_is_opened_as_utf8():
                 continue
             name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
             module = getattr(getattr(node.func, "value", None), "id", None)
-            binary = any(isinstance(value, ast.Constant) and value.value in ("rb", "wb", "xb") for value in node.args[1:2])
+            binary = any(
+                isinstance(value, ast.Constant) and value.value in ("rb", "wb", "xb") for value in node.args[1:2]
+            )
             text = name in ("read_text", "write_text") or (name == "open" and module != "os" and not binary)
             if text and "encoding" not in {keyword.arg for keyword in node.keywords}:
                 wrong.append(f"{path.name}:{node.lineno}")

@@ -2,8 +2,8 @@
 
 Numba compiles the kernels to machine code; the object code is kept as a file, and a later process hands that file to
 LLVM's loader without importing Numba at all. The file's name says what it depends on: the kernels' source, the
-versions of hgeo, Numba, llvmlite and Python, and the processor. A folder that cannot be read or written is no error,
-only slower: the kernels are then compiled in every process.
+versions of hgeo, Numba, llvmlite and Python, and the processor. Where the cache cannot be used (:mod:`hgeo._cache`),
+the kernels are compiled in every process.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ import os
 import pathlib
 import platform
 import sys
-import tempfile
 import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Kernel", "available", "cache_folder", "kernel_address", "load_kernel"]
+from hgeo._cache import cached_names, read_cached, write_cached
+
+__all__ = ["Kernel", "available", "kernel_address", "load_kernel"]
 
 Kernel = Callable[[int, int, int, int, int], None]
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
 _SOURCES = ("_compiler.py", "_kernels.py", "_layout.py", "_simd.py")
+_SHELF = "kernels"
 _lock = threading.Lock()
 _engines: list[Any] = []  # LLVM engines own the machine code, so they live as long as the process
 
@@ -46,28 +48,11 @@ def available() -> tuple[bool, str]:
     try:
         # Kernels that an earlier process compiled need no Numba. Without any it must work: installed it may still
         # refuse, for example another NumPy than it was made for.
-        if not any(cache_folder().glob(f"kernels/{_key()}-*.o")):
+        if not any(name.startswith(f"{_key()}-") for name in cached_names(_SHELF)):
             importlib.import_module("numba")
     except Exception as error:
         return False, f"numba cannot be used ({type(error).__name__}: {error})"
     return True, ""
-
-
-def cache_folder() -> pathlib.Path:
-    """Where compiled kernels are kept: ``$HGEO_CACHE``, or ``hgeo`` in the platform's cache folder.
-
-    That is ``$XDG_CACHE_HOME`` or ``~/.cache`` on Linux, ``~/Library/Caches`` on macOS, ``%LOCALAPPDATA%`` on Windows.
-    """
-    chosen = os.environ.get("HGEO_CACHE")
-    if chosen:
-        return pathlib.Path(chosen)
-    if sys.platform == "win32":
-        base = os.environ.get("LOCALAPPDATA") or os.path.expanduser("~/AppData/Local")
-    elif sys.platform == "darwin":
-        base = os.path.expanduser("~/Library/Caches")
-    else:
-        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return pathlib.Path(base) / "hgeo"
 
 
 @functools.cache
@@ -154,29 +139,6 @@ def _compile(bits: int, width: int, name: str) -> bytes:
     return bytes(_target().emit_object(module))
 
 
-def _write(path: pathlib.Path, data: bytes) -> None:
-    """Put the file there whole or not at all; another process may be doing the same."""
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
-        except OSError:
-            os.unlink(temporary)
-
-
-def _read(path: pathlib.Path) -> bytes | None:
-    """The object code in the file, or None if there is none or it is damaged."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return None
-    digest, code = data[:32], data[32:]
-    return code if hashlib.sha256(code).digest() == digest else None
-
-
 def _load(code: bytes, name: str) -> Kernel:
     import llvmlite.binding as llvm
 
@@ -201,11 +163,11 @@ def load_kernel(bits: int, width: int, name: str) -> Kernel:
         with _lock:
             kernel = _kernels.get(key)
             if kernel is None:
-                path = cache_folder() / "kernels" / f"{_key()}-{name}-f{bits}x{width}.o"
-                code = _read(path)
+                file = f"{_key()}-{name}-f{bits}x{width}.o"
+                code = read_cached(_SHELF, file)
                 if code is None:
                     code = _compile(bits, width, name)
-                    _write(path, hashlib.sha256(code).digest() + code)
+                    write_cached(_SHELF, file, code)
                 kernel = _kernels[key] = _load(code, name)
     return kernel
 
