@@ -27,6 +27,8 @@ _NAMES = {
     "ambient_dim": "manifolds",
     "intrinsic_dim": "manifolds",
     "dist": "manifolds",
+    "cdist": "manifolds",
+    "nearest": "manifolds",
     "register_frame": "manifolds",
     "validate": "manifolds",
     "Graph": "graph",

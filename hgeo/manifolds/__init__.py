@@ -7,6 +7,7 @@
 tensor([1.0000, 0.0000, 3.0000])
 """
 
+from hgeo.manifolds._cdist import Nearest, cdist, nearest
 from hgeo.manifolds._curvature import bounded_below
 from hgeo.manifolds._frame import (
     Frame,
@@ -30,6 +31,7 @@ __all__ = [
     "Frame",
     "Klein",
     "Lorentz",
+    "Nearest",
     "PoincareBall",
     "Product",
     "Space",
@@ -37,6 +39,7 @@ __all__ = [
     "Stereographic",
     "ambient_dim",
     "bounded_below",
+    "cdist",
     "dist",
     "exp0",
     "frame_of",
@@ -44,6 +47,7 @@ __all__ = [
     "intrinsic_dim",
     "log0",
     "lorentz_curvature",
+    "nearest",
     "register_frame",
     "space",
     "stereographic_curvature",

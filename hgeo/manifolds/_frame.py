@@ -20,6 +20,7 @@ from torch import Tensor
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._lorentz import lorentz_curvature
+from hgeo.manifolds._pairwise import chordal_pairs, flat_pairs, hyperbolic_pairs
 from hgeo.manifolds._stereographic import Stereographic
 from hgeo.math._contract import floating, geometry
 
@@ -72,6 +73,10 @@ class Frame:
 
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         return self._call(manifold, "dist", x, y)
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        """Distances (..., N, M) of all pairs of points (..., N, n) and (..., M, n), as many as one tile has."""
+        return self.dist(manifold, x.unsqueeze(-2), y.unsqueeze(-3))
 
     @staticmethod
     def _call(manifold: Any, operation: str, *args: Tensor) -> Tensor:
@@ -171,6 +176,13 @@ class _StereographicFrame(Frame):
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         return hm.dist(x, y, k=manifold.k)
 
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        if not isinstance(manifold, geoopt.PoincareBall):  # the only one whose curvature has a known sign
+            return super().pairs(manifold, x, y)
+        k = manifold.k.to(x.dtype)
+        f, g = (hm.lambda_x(points, k=k, keepdim=True) / 2 for points in (x, y))
+        return hyperbolic_pairs(x, y, f=f, g=g, c=-k)
+
 
 class _EuclideanFrame(Frame):
     """Coordinates are points."""
@@ -190,6 +202,9 @@ class _EuclideanFrame(Frame):
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         # Half the distance of the stereographic metric at k = 0, with its derivatives at x = y.
         return hm.dist(x, y, k=0.0) / 2
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return flat_pairs(x, y)
 
 
 class _OneMoreNumber(Frame):
@@ -222,6 +237,12 @@ class _LorentzFrame(_OneMoreNumber):
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         return hm.lorentz_dist(x, y, c=lorentz_curvature(manifold))
 
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        c = lorentz_curvature(manifold).to(x.dtype)
+        # 1 - c|p|² of a point p of the ball is 2/(1 + √c X₀), without cancellation
+        f, g = ((1 + torch.sqrt(c) * points.narrow(-1, 0, 1)) / 2 for points in (x, y))
+        return hyperbolic_pairs(hm.lorentz_to_ball(x, c=c), hm.lorentz_to_ball(y, c=c), f=f, g=g, c=c)
+
 
 class _SphereFrame(_OneMoreNumber):
     """The unit sphere seen from its first axis."""
@@ -234,6 +255,9 @@ class _SphereFrame(_OneMoreNumber):
 
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         return hm.sphere_dist(x, y, k=1.0)
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return chordal_pairs(x, y)
 
 
 class _ScaledFrame(Frame):
@@ -256,6 +280,9 @@ class _ScaledFrame(Frame):
 
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         return dist(manifold.base, x, y) * manifold.scale.to(x.dtype)
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return frame_of(manifold.base).pairs(manifold.base, x, y) * manifold.scale.to(x.dtype)
 
 
 class _ProductFrame(Frame):
@@ -316,6 +343,11 @@ class _ProductFrame(Frame):
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         pairs = zip(self.pieces(manifold, x), self.pieces(manifold, y), strict=True)
         squares = [_squared_distance(m, px, py) for (m, px), (_, py) in pairs]
+        return hm.safe_sqrt(torch.stack(squares, dim=-1).sum(-1))
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        factors = zip(self.pieces(manifold, x), self.pieces(manifold, y), strict=True)
+        squares = [frame_of(m).pairs(m, px, py) ** 2 for (m, px), (_, py) in factors]
         return hm.safe_sqrt(torch.stack(squares, dim=-1).sum(-1))
 
 

@@ -12,6 +12,7 @@ from hgeo._geoopt import geoopt
 from hgeo.manifolds._curvature import curvature_parameter
 from hgeo.manifolds._frame import Frame, register_frame
 from hgeo.manifolds._lorentz import SMALLEST_C, Lorentz
+from hgeo.manifolds._pairwise import hyperbolic_pairs
 from hgeo.math._contract import of_vectors
 from hgeo.math._models import space_part, time_part
 from hgeo.math._scalars import careful_flatness
@@ -164,6 +165,12 @@ class _KleinFrame(Frame):
 
     def log0(self, manifold: Any, x: Tensor) -> Tensor:
         return hm.logmap0(x, k=-manifold.c)
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        c = manifold.c.to(x.dtype)
+        x, y = hm.klein_to_ball(x, c=c), hm.klein_to_ball(y, c=c)
+        f, g = (hm.lambda_x(points, k=-c, keepdim=True) / 2 for points in (x, y))
+        return hyperbolic_pairs(x, y, f=f, g=g, c=c)
 
     def ambient_dim(self, manifold: Any, d: int) -> int:
         return d
