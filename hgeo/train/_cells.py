@@ -6,20 +6,21 @@ A killed table resumes where it was: a cell is a JSON file that appears, whole, 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO, TypeVar
 
 from hgeo._files import write_atomically
 
-__all__ = ["LARGE", "Cell", "cached_result", "graph_price", "run_cells"]
+__all__ = ["LARGE", "Cell", "cached_result", "cell_work", "graph_price", "run_cells"]
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: data sets whose runs are kept shorter and looked at less often
 LARGE = ("photo", "computers", "cs", "physics", "ogbn-arxiv")
@@ -30,26 +31,72 @@ def graph_price(dataset: str, dim: int) -> float:
     return {"photo": 12.0, "pubmed": 3.0, "citeseer": 1.5}.get(dataset, 1.0) * (1 + dim / 8)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A call ``module:function(**arguments)`` whose result is JSON; ``cost`` is a guess of its relative price.
+class _Work(NamedTuple):
+    name: str
+    hashed_as: str
 
-    ``version`` belongs to the hash: raise it when the function's meaning changes.
+
+_WORKS: dict[Callable[..., Any], _Work] = {}
+
+
+def cell_work(name: str, *, hashed_as: str | None = None) -> Callable[[_Function], _Function]:
+    """Decorates a function that cells call with the name that their results are cached under.
+
+    The function may move and be renamed, the name stays: a result under another name is computed again.
+
+    Args:
+        name: a few words, shown as progress; no two functions share one.
+        hashed_as: what stands in the hash instead of the name, of cells that were cached before their function had one.
+
+    >>> @cell_work("square")
+    ... def square(number):
+    ...     return number**2
+    >>> str(Cell(square, {"number": 3}))
+    'square 3'
     """
 
-    function: str
+    def register(function: _Function) -> _Function:
+        work = _Work(name, hashed_as or name)
+        taken = {word for known in _WORKS.values() for word in known}
+        if taken & set(work):
+            raise ValueError(f"another function's cells are cached under {name!r} already; choose another name")
+        _WORKS[function] = work
+        return function
+
+    return register
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A call ``function(**arguments)`` whose result is JSON; ``cost`` is a guess of its relative price.
+
+    ``function`` is one that :func:`cell_work` has named. ``version`` belongs to the hash: raise it when the function's
+    meaning changes.
+    """
+
+    function: Callable[..., Any]
     arguments: dict[str, Any]
     cost: float = 1.0
     version: int = 1
 
+    def __post_init__(self) -> None:
+        if self.function not in _WORKS:
+            raise ValueError(f"{self.function!r} has no name to cache its results under; give it one with @cell_work")
+
+    @property
+    def work(self) -> str:
+        """The name of the function's work."""
+        return _WORKS[self.function].name
+
     @property
     def key(self) -> str:
-        text = json.dumps([self.function, self.version, self.arguments], sort_keys=True)
+        """The name of the file in the cache: a hash of the work, its version and the arguments."""
+        text = json.dumps([_WORKS[self.function].hashed_as, self.version, self.arguments], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def __str__(self) -> str:
         words = [str(value) for value in self.arguments.values() if isinstance(value, str | int)]
-        return " ".join([self.function.split(":")[1].replace("_", " "), *words])
+        return " ".join([self.work, *words])
 
 
 def cached_result(cell: Cell, folder: Path) -> Any | None:
@@ -64,11 +111,10 @@ def _compute(cell: Cell, folder: Path, context: dict[str, Any]) -> tuple[Any, fl
     import torch
 
     torch.set_num_threads(1)
-    module, function = cell.function.split(":")
     started = time.process_time()
-    result = getattr(importlib.import_module(module), function)(**cell.arguments, **context)
+    result = cell.function(**cell.arguments, **context)
     seconds = time.process_time() - started
-    record = {"function": cell.function, "arguments": cell.arguments, "cpu_seconds": seconds, "result": result}
+    record = {"work": cell.work, "arguments": cell.arguments, "cpu_seconds": seconds, "result": result}
     write_atomically(folder / f"{cell.key}.json", json.dumps(record, indent=1))
     return result, seconds
 

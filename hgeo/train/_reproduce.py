@@ -16,7 +16,7 @@ import torch
 from hgeo.models import SHALLOW_METHODS, Config, build, defaults, shallow
 from hgeo.tasks import accuracy, clustering_nmi, macro_f1
 from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_batch, train_runs
-from hgeo.train._cells import LARGE, Cell, graph_price
+from hgeo.train._cells import LARGE, Cell, cell_work, graph_price
 
 __all__ = [
     "DATASETS",
@@ -80,6 +80,7 @@ def with_random_links(data: Any, share: float, seed: int = 0) -> Any:
 # Tables
 
 
+@cell_work("graph runs", hashed_as="hgeo.train._reproduce:graph_runs")
 def graph_runs(
     dataset: str, dim: int, configs: dict[str, dict[str, Any]], seeds: Sequence[int], data_dir: str | None = None
 ) -> dict[str, list[dict[str, Any]]]:
@@ -116,6 +117,7 @@ def graph_runs(
     return table
 
 
+@cell_work("shallow run", hashed_as="hgeo.train._reproduce:shallow_run")
 def shallow_run(
     dataset: str, dim: int, method: str, options: dict[str, Any], seed: int, data_dir: str | None = None
 ) -> dict[str, list[dict[str, Any]]]:
@@ -179,7 +181,7 @@ def graph_cells(
 
 
 def _graph_cell(arguments: dict[str, Any], cost: float = 1.0) -> Cell:
-    return Cell("hgeo.train._reproduce:graph_runs", arguments, cost=cost, version=3)
+    return Cell(graph_runs, arguments, cost=cost, version=3)
 
 
 def shallow_cells(dataset: str, dim: int, method: str, options: dict[str, Any], seeds: Sequence[int]) -> list[Cell]:
@@ -187,10 +189,7 @@ def shallow_cells(dataset: str, dim: int, method: str, options: dict[str, Any], 
     price = {"photo": 2.0, "pubmed": 4.0}.get(dataset, 1.0) * (4 if method in ("deepwalk", "node2vec") else 1)
     arguments = {"dataset": dataset, "dim": dim, "method": method, "options": options}
     version = _SHALLOW_VERSIONS.get(method, 1)
-    return [
-        Cell("hgeo.train._reproduce:shallow_run", {**arguments, "seed": seed}, cost=price, version=version)
-        for seed in seeds
-    ]
+    return [Cell(shallow_run, {**arguments, "seed": seed}, cost=price, version=version) for seed in seeds]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -243,6 +242,7 @@ def _ablation_arguments(dataset: str, dim: int, configs: dict[str, Any], seeds: 
 # Figures and time
 
 
+@cell_work("attention weights", hashed_as="hgeo.train._reproduce:attention_weights")
 def attention_weights(
     dataset: str, node: int, dim: int, config: dict[str, Any], seeds: Sequence[int], data_dir: str | None = None
 ) -> dict[str, Any]:
@@ -273,9 +273,10 @@ def attention_cell(config: Config, seeds: Sequence[int]) -> Cell:
         "dataset": example["dataset"], "node": example["node"], "dim": config.dim, "config": config.to_dict(),
         "seeds": list(seeds),
     }  # fmt: skip
-    return Cell("hgeo.train._reproduce:attention_weights", arguments)
+    return Cell(attention_weights, arguments)
 
 
+@cell_work("embedding", hashed_as="hgeo.train._reproduce:embedding")
 def embedding(
     dataset: str,
     method: str,
@@ -305,9 +306,10 @@ def embedding_cell(
     config = None if method in SHALLOW_METHODS else _table_config(dataset, 2, method, frozen).to_dict()
     arguments = {"dataset": dataset, "method": method, "config": config, "options": options, "seed": seed}
     version = 1 + _SHALLOW_VERSIONS.get(method, 1) if config is None else 1
-    return Cell("hgeo.train._reproduce:embedding", arguments, cost=3.0, version=version)
+    return Cell(embedding, arguments, cost=3.0, version=version)
 
 
+@cell_work("training time", hashed_as="hgeo.train._reproduce:training_time")
 def training_time(
     dataset: str, dim: int, config: dict[str, Any], seed: int, data_dir: str | None = None
 ) -> dict[str, Any]:
@@ -362,4 +364,4 @@ def training_time(
 
 def timing_cell(config: Config, seed: int = 0) -> Cell:
     arguments = {"dataset": "cora", "dim": config.dim, "config": config.to_dict(), "seed": seed}
-    return Cell("hgeo.train._reproduce:training_time", arguments)
+    return Cell(training_time, arguments)

@@ -26,7 +26,7 @@ from hgeo._files import write_atomically
 from hgeo.models._config import Config, defaults
 from hgeo.tasks import clustering_nmi
 from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_runs
-from hgeo.train._cells import LARGE, Cell, graph_price
+from hgeo.train._cells import LARGE, Cell, cell_work, graph_price
 from hgeo.train._reproduce import FIXED_SPLIT
 
 if TYPE_CHECKING:
@@ -145,6 +145,7 @@ def _tuning_splits(dataset: str, data_dir: str | None) -> list[Dataset]:
     return [load(dataset, data_dir=data_dir, split_seed=split) for split in _TUNING_SPLITS]
 
 
+@cell_work("tune cell", hashed_as="hgeo.train._tune:tune_cell")
 def tune_cell(
     dataset: str,
     dim: int,
@@ -333,7 +334,7 @@ def tuning_cell(
         if name.rpartition("/")[0] == f"{dataset}/{dim}"
     ]
     arguments = {"dataset": dataset, "dim": dim, "method": method, "budget": asdict(budget), "starts": starts}
-    return Cell("hgeo.train._tune:tune_cell", arguments, cost=graph_price(dataset, dim), version=5)
+    return Cell(tune_cell, arguments, cost=graph_price(dataset, dim), version=5)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 import hgeo
 import hgeo.nn as hnn
 from hgeo._geoopt import geoopt
+from hgeo.cli import main
 from hgeo.data import karate
 from hgeo.models import GRAPH_METHODS, build
 from hgeo.train import fit
@@ -156,6 +157,20 @@ def _filled(module: Any) -> Any:
             elif parameter.dim() > 0:
                 parameter.copy_(0.8 * numbers(name, *parameter.shape))
     return module
+
+
+def asked_cells(command: list[str], monkeypatch: Any) -> list[Any]:
+    """The cells that `hgeo reproduce` looks for in its cache."""
+    asked: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr("hgeo.train._cells.cached_result", lambda cell, folder: asked.append(cell))
+        assert main(["reproduce", *command]) == 0
+    return asked
+
+
+def hgeo_command(words: list[str]) -> int:
+    """The exit code of a command, run here."""
+    return main(words)
 
 
 _MAKERS: dict[str, Callable[[Any, dict[str, Any]], nn.Module]] = {

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import pickle
 
 import pytest
 
-from hgeo.train._cells import Cell, cached_result, run_cells
+from hgeo.models import Config
+from hgeo.train._cells import Cell, cached_result, cell_work, run_cells
+from hgeo.train._reproduce import attention_cell, embedding_cell, graph_cells, shallow_cells, timing_cell
+from hgeo.train._tune import Budget, tuning_cell
 
 
+@cell_work("count up")
 def count_up(path, by, data_dir=None):
     """A cell's work for these tests: how often it was done is written to a file."""
     with open(path, "a") as log:
@@ -20,12 +25,7 @@ def count_up(path, by, data_dir=None):
 
 
 def cell(tmp_path, by, **more):
-    return Cell("test_cells:count_up", {"path": str(tmp_path / "log"), "by": by}, **more)
-
-
-@pytest.fixture(autouse=True)
-def importable(monkeypatch, request):
-    monkeypatch.syspath_prepend(str(request.path.parent))
+    return Cell(count_up, {"path": str(tmp_path / "log"), "by": by}, **more)
 
 
 def test_a_finished_cell_is_not_computed_again(tmp_path):
@@ -60,3 +60,40 @@ def test_where_the_data_lie_does_not_change_the_key(tmp_path):
     run_cells([one], tmp_path / "cache", context={"data_dir": "b"}, out=io.StringIO())
     assert (tmp_path / "log").read_text() == "x"
     assert json.loads((tmp_path / "cache" / f"{one.key}.json").read_text())["arguments"]["by"] == 1
+
+
+def test_a_cell_that_was_sent_to_another_process_is_the_same_cell(tmp_path):
+    one = cell(tmp_path, 1)
+    there = pickle.loads(pickle.dumps(one))
+    assert (there.key, str(there)) == (one.key, str(one))
+
+
+def test_a_function_keeps_its_cached_results_wherever_it_moves(tmp_path):
+    """A key is made of the function's given name: what is in the cache today is found by tomorrow's code.
+
+    The keys are those of the first caches. Where a setting is added to :class:`Config`, a cell must leave it out as
+    long as it has its default, or all that was computed is computed again.
+    """
+    config = Config(method="gcn", dim=2, epochs=4, patience=4)
+    frozen = {"karate/2/gcn": config}
+    budget = Budget(trials=2, rounds=1, seeds=1, finals=((1, 1),), epochs=2, patience=2)
+    (table,) = graph_cells("karate", 2, ["gcn"], frozen, range(2))
+    assert table.key == "dd902cf47e3ffb329f7b"
+    assert shallow_cells("karate", 2, "line-1st", {}, range(2))[1].key == "4ae19b56baa0e28bc203"
+    assert shallow_cells("karate", 2, "deepwalk", {"walks": 10}, [0])[0].key == "a8b67a5a9cf6240cebb1"
+    assert attention_cell(config, range(2)).key == "3677a2c24f97bdef8e59"
+    assert embedding_cell("karate", "gcn", frozen, {}).key == "142067828e93a06e9b3b"
+    assert embedding_cell("karate", "deepwalk", {}, {}).key == "d2cba73472475bd16687"
+    assert timing_cell(config).key == "d823b4e34c5b8787df58"
+    assert tuning_cell("karate", 2, "gcn", budget).key == "e286cb4f960efddd5727"
+    assert Cell(count_up, {"by": 1}).key == "a1bbd9172b7cae18ba5a"
+
+
+def test_a_function_without_a_name_is_refused_and_a_name_that_is_taken_too():
+    def nameless():
+        return 1
+
+    with pytest.raises(ValueError, match="give it one with @cell_work"):
+        Cell(nameless, {})
+    with pytest.raises(ValueError, match="'count up' already"):
+        cell_work("count up")(nameless)
