@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from hgeo.data import Dataset
-from hgeo.viz._palette import EDGE, INK, color_of, marker_of
+from hgeo.viz._palette import EDGE, INK, color_of, marker_of, name_of
 
 __all__ = ["Listener", "attention_figure", "attention_rows", "attention_table", "layer_attention"]
 
@@ -88,10 +88,10 @@ def attention_figure(rows: list[Listener], node: int, *, title: str = "", most: 
     axes.axis("off")
     present = sorted({row.label for row in [*around, *([own] if own else [])]})
     handles = [Line2D([], [], linestyle="", marker=marker_of(c), color=color_of(c), markersize=7) for c in present]
-    names = ["no label" if c < 0 else f"class {c}" for c in present]
+    names = [name_of(c) for c in present]
     axes.legend(handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
     note = f" ({left_out} lighter ones not shown)" if left_out > 0 else ""
-    axes.set_title((title or f"whom node {node} listens to") + note, fontsize=11, color=INK)
+    axes.set_title((title or f"whom node {node} listens to") + note, fontsize=11, color=INK, parse_math=False)
     return figure
 
 

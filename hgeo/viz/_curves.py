@@ -59,5 +59,5 @@ def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Any:
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
     if title:
-        figure.suptitle(title, fontsize=11, color=INK)
+        figure.suptitle(title, fontsize=11, color=INK, parse_math=False)
     return figure

@@ -14,7 +14,7 @@ from torch import Tensor
 from hgeo._files import write_atomically
 from hgeo._geoopt import geoopt
 from hgeo.math import geodesic
-from hgeo.viz._palette import EDGE, INK, NO_LABEL, color_of, marker_of
+from hgeo.viz._palette import EDGE, INK, NO_LABEL, color_of, marker_of, name_of
 
 __all__ = [
     "add_legend",
@@ -37,7 +37,7 @@ def disk_coordinates(points: Tensor, manifold: Any = None) -> Tensor:
 
     A two-dimensional hyperbolic space is shown as it is, isometrically, in units of its curvature. Anything else is
     shown by its tangent coordinates at the origin: their two main directions, as a point of the disk at that distance.
-    ``manifold=None``: the points are plain vectors.
+    ``manifold=None``: the points are plain vectors. Points that are not finite have no place and are an error.
 
     >>> import torch
     >>> disk_coordinates(torch.tensor([[0.0, 0.0], [3.0, 4.0]])).norm(dim=1).max().item() < 1
@@ -45,7 +45,7 @@ def disk_coordinates(points: Tensor, manifold: Any = None) -> Tensor:
     """
     from hgeo.manifolds import frame_scale, log0, stereographic_curvature
 
-    points = points.detach().cpu().double()
+    points = _finite(points)
     if manifold is None:
         vectors = points
     else:
@@ -87,7 +87,7 @@ def draw_plane(
     axes: Any, points: Tensor, *, edge_index: Tensor | None = None, labels: Tensor | None = None, title: str = ""
 ) -> None:
     """Draw flat points (N, 2): what :func:`draw_disk` is for curved ones."""
-    points = _two_main_directions(points.detach().cpu().double())
+    points = _two_main_directions(_finite(points))
     if edge_index is not None and edge_index.shape[1]:
         links = _sample_links(edge_index, 0)
         _draw_lines(axes, points[links.T].numpy(), links, labels)
@@ -166,10 +166,10 @@ def add_legend(axes: Any, labels: Tensor, class_names: Sequence[str] | None = No
     handles = [
         Line2D([], [], linestyle="", marker=marker_of(label), color=color_of(label), markersize=6) for label in present
     ]
-    names = [
-        "no label" if label < 0 else (class_names[label] if class_names else f"class {label}") for label in present
-    ]
-    axes.legend(handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    names = [name_of(label, class_names) for label in present]
+    legend = axes.legend(handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a dollar in a name is a dollar
 
 
 def save_figure(figure: Any, path: str | Path) -> list[Path]:
@@ -185,6 +185,17 @@ def save_figure(figure: Any, path: str | Path) -> list[Path]:
             write_atomically(target, content.getvalue())
         written.append(target)
     return written
+
+
+def _finite(points: Tensor) -> Tensor:
+    points = points.detach().cpu().double()
+    lost = (~points.isfinite().all(dim=1)).nonzero().flatten()
+    if len(lost):
+        raise ValueError(
+            f"{len(lost)} of {len(points)} points have a coordinate that is not finite, the first is point "
+            f"{int(lost[0])}; they have no place in a picture: leave them out, by points[points.isfinite().all(dim=1)]"
+        )
+    return points
 
 
 def _two_main_directions(vectors: Tensor) -> Tensor:
@@ -272,4 +283,4 @@ def _finish(axes: Any, title: str) -> None:
     for spine in axes.spines.values():
         spine.set_visible(False)
     if title:
-        axes.set_title(title, fontsize=11, color=INK)
+        axes.set_title(title, fontsize=11, color=INK, parse_math=False)

@@ -1,9 +1,16 @@
-"""A page on which one can move through the Poincaré disk by its isometries; one file, no network."""
+"""A page on which one can move through the Poincaré disk by its isometries; one file, no network.
+
+Its browser runs the script of this package and nothing else: the page's policy names style and script by their hashes
+and forbids everything that is not named. Titles, names and numbers are data, escaped here and shown as text.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
+import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
@@ -15,7 +22,7 @@ from torch import Tensor
 
 from hgeo._files import write_atomically
 from hgeo.viz._disk import disk_coordinates
-from hgeo.viz._palette import MARKERS, color_of, marker_of
+from hgeo.viz._palette import MARKERS, color_of, marker_of, name_of
 
 __all__ = ["embedding_page", "save_page"]
 
@@ -32,6 +39,8 @@ def embedding_page(
     class_names: Sequence[str] | None = None,
 ) -> str:
     """HTML of the disk: drag to translate by a Möbius isometry, double-click a node to bring it to the centre.
+
+    ``title`` and ``class_names`` are shown as they are, whatever letters they hold.
 
     >>> import torch
     >>> "<canvas" in embedding_page(torch.zeros(3, 2))
@@ -55,17 +64,33 @@ def embedding_page(
         "classes": [
             {
                 "label": label,
-                "name": "no label" if label < 0 else (class_names[label] if class_names else f"class {label}"),
+                "name": name_of(label, class_names),
                 "color": color_of(label),
                 "shape": -1 if label < 0 else MARKERS.index(marker_of(label)),
             }
             for label in present
         ],
     }
-    template = resources.files("hgeo.viz").joinpath("page.html").read_text(encoding="utf-8")
-    # "</" inside a script element would end it
-    payload = json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
-    return template.replace("@TITLE@", html.escape(title)).replace("@DATA@", payload)
+    style, script = _part("page.css"), _part("page.js")
+    policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
+    filled = {"POLICY": policy, "STYLE": style, "SCRIPT": script, "TITLE": html.escape(title), "DATA": _escaped(data)}
+    # one pass, so that what is filled in is not searched for places to fill in
+    return re.sub(r"@([A-Z]+)@", lambda place: filled[place[1]], _part("page.html"))
+
+
+def _part(name: str) -> str:
+    return resources.files("hgeo.viz").joinpath(name).read_text(encoding="utf-8")
+
+
+def _hash(content: str) -> str:
+    """What a policy calls a style or script by its content."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
+
+
+def _escaped(data: Any) -> str:
+    """JSON in which no HTML parser sees markup: whatever could begin or end some is a number, as in strings it may."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)  # ASCII: no U+2028 either
+    return text.replace("&", r"\u0026").replace("<", r"\u003c").replace(">", r"\u003e")
 
 
 def save_page(page: str, path: str | Path) -> Path:

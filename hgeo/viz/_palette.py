@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["EDGE", "INK", "MARKERS", "NO_LABEL", "PAPER", "color_of", "marker_of"]
+from collections.abc import Sequence
+
+__all__ = ["EDGE", "INK", "MARKERS", "NO_LABEL", "PAPER", "color_of", "marker_of", "name_of"]
 
 # Okabe and Ito's eight colours, the yellow darkened so that it stands out on white
 _COLORS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8C7A00", "#3B3B3B")
@@ -23,3 +25,14 @@ def color_of(label: int) -> str:
 def marker_of(label: int) -> str:
     """Mark of a class: neighbouring classes differ in shape as well as in colour."""
     return "." if label < 0 else MARKERS[(label + label // len(_COLORS)) % len(MARKERS)]
+
+
+def name_of(label: int, class_names: Sequence[str] | None = None) -> str:
+    """Name of a class, as it was given; its number where classes have no names."""
+    if label < 0:
+        return "no label"
+    if not class_names:
+        return f"class {label}"
+    if label >= len(class_names):
+        raise ValueError(f"class_names has {len(class_names)} names, but there is a point of class {label}")
+    return str(class_names[label])
