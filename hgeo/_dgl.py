@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["import_dgl", "quiet_dgl"]
+__all__ = ["import_dgl"]
 
 
 def import_dgl(needed_for: str, module: str = "dgl") -> Any:
@@ -21,7 +21,7 @@ def import_dgl(needed_for: str, module: str = "dgl") -> Any:
         return known
     os.environ.setdefault("DGLBACKEND", "pytorch")  # or its first import asks, on stdout
     try:
-        with quiet_dgl():
+        with _quiet():
             return importlib.import_module(module)
     except Exception as error:  # a broken installation raises whatever its libraries raise
         reason = (str(error) or type(error).__name__).splitlines()[0]
@@ -32,7 +32,7 @@ def import_dgl(needed_for: str, module: str = "dgl") -> Any:
 
 
 @contextlib.contextmanager
-def quiet_dgl() -> Iterator[None]:
+def _quiet() -> Iterator[None]:
     """Keeps DGL's chatter on stdout and its deprecation warnings away from the user."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")

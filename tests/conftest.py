@@ -1,7 +1,29 @@
-"""What holds for all tests."""
+"""What holds for all tests, and what tests of several rooms need."""
 
+import socket
+
+import pytest
 from hypothesis import settings
+from raw_files import Bomb
 
 # Equal code gives equal verdicts, on a slow machine too.
 settings.register_profile("hgeo", deadline=None, derandomize=True)
 settings.load_profile("hgeo")
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    """As on a machine without one."""
+
+    def refuse(*_, **__):
+        raise OSError("no network in this test")
+
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def bomb(tmp_path):
+    """A pickle that creates a file when it is opened as pickles usually are."""
+    return Bomb(tmp_path / "went off")

@@ -94,7 +94,7 @@ def _list_names(args: argparse.Namespace) -> None:
     for name in NAMES:
         place = "built in" if name in ("hierarchy", "karate") else "here" if name in present else "not here"
         print(f"{name:<12} {place:<9} {_ABOUT[name]}")
-    print(f"\nhere: in {folder} ($HGEO_DATA or --data-dir chooses another folder); DGL downloads what is not here.")
+    print(f"\nhere: in {folder} ($HGEO_DATA or --data-dir chooses another folder); what is not here is downloaded.")
     print(
         "Your own: an .npz file with edge_index (2, E), feat (N, F), label (N,) and, if you like, train_mask, val_mask,"
     )

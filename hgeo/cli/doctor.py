@@ -158,7 +158,7 @@ def _data(data_dir: str | None) -> Finding:
     folder, names = available(data_dir)
     if names:
         return Finding("ok", "data", f"{folder} holds {', '.join(names)}")
-    return Finding("note", "data", f"{folder} holds no data set; set HGEO_DATA, or let DGL download (hgeo data cora)")
+    return Finding("note", "data", f"{folder} holds no data set; set HGEO_DATA, or download (hgeo data cora)")
 
 
 def _cache() -> Finding:

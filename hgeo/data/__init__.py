@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 
 from hgeo.data._builtin import karate
-from hgeo.data._dataset import DataError, Dataset, DataWarning, make_dataset, random_split
+from hgeo.data._dataset import DataError, Dataset, DataWarning, Origin, make_dataset, random_split
 from hgeo.data._hierarchy import hierarchy
 from hgeo.data._named import NAMED, available, load_named
 from hgeo.data._own import from_dgl, from_npz, from_pyg
@@ -22,6 +22,7 @@ __all__ = [
     "DataError",
     "DataWarning",
     "Dataset",
+    "Origin",
     "available",
     "from_dgl",
     "from_npz",
@@ -37,11 +38,20 @@ __all__ = [
 NAMES = ("hierarchy", "karate", *NAMED)
 
 
-def load(name_or_path: str | Path, *, data_dir: str | Path | None = None, split_seed: int = 0) -> Dataset:
+def load(
+    name_or_path: str | Path,
+    *,
+    data_dir: str | Path | None = None,
+    split_seed: int = 0,
+    sha256: str | None = None,
+    download: bool = True,
+) -> Dataset:
     """Load a data set by name (:data:`NAMES`) or from the path of an ``.npz`` file.
 
     ``data_dir`` (else the environment's ``HGEO_DATA``) is the folder of DGL's raw files. The Planetoid graphs come
-    with their public split; the others are split by ``split_seed`` into 20 nodes a class, 500 and 1000.
+    with their public split; the others are split by ``split_seed`` into 20 nodes a class, 500 and 1000. Files with
+    another ``sha256`` than a given one (:class:`Origin`) are refused; what is not there is downloaded unless
+    ``download`` is false.
 
     >>> load("hierarchy", split_seed=1).num_nodes > 1000
     True
@@ -59,9 +69,9 @@ def load(name_or_path: str | Path, *, data_dir: str | Path | None = None, split_
     if name == "karate":
         return karate(split_seed=split_seed)
     if name in NAMED:
-        return load_named(name, data_dir=data_dir, split_seed=split_seed)
+        return load_named(name, data_dir=data_dir, split_seed=split_seed, sha256=sha256, download=download)
     if name.endswith(".npz") or Path(name).expanduser().is_file():
-        return from_npz(name, split_seed=split_seed)
+        return from_npz(name, split_seed=split_seed, sha256=sha256)
     near = difflib.get_close_matches(name.lower(), NAMES, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
     raise DataError(

@@ -18,7 +18,7 @@ from hgeo._dgl import import_dgl
 if TYPE_CHECKING:
     from hgeo.graph import Graph
 
-__all__ = ["DataError", "DataWarning", "Dataset", "Normalize", "make_dataset", "random_split"]
+__all__ = ["DataError", "DataWarning", "Dataset", "Normalize", "Origin", "make_dataset", "random_split"]
 
 Normalize = Literal["auto", "rows", "columns", "none"]
 
@@ -38,6 +38,14 @@ class DataWarning(UserWarning):
     """A data set that can be used, though not quite as it was given; the message says what was done."""
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The file or folder that data were read from, and the SHA-256 of what was read."""
+
+    path: str
+    sha256: str
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
     """A graph for node classification, checked and in one canonical form.
@@ -45,7 +53,8 @@ class Dataset:
     ``edge_index`` is (2, E) with the source row first, symmetric, sorted by destination, without self-loops and
     without duplicates. ``features`` is a dense (N, F) float tensor, or a sparse CSR tensor for bags of words.
     ``labels`` holds -1 where a node has none. The three index tensors are disjoint. ``label_values`` are the
-    numbers that the classes had where they were not 0, 1, 2, …: class ``c`` was ``label_values[c]``.
+    numbers that the classes had where they were not 0, 1, 2, …: class ``c`` was ``label_values[c]``. ``origin`` says
+    which files the data were read from, if from any.
 
     >>> from hgeo.data import load
     >>> load("karate")
@@ -62,6 +71,7 @@ class Dataset:
     val_idx: Tensor
     test_idx: Tensor
     label_values: tuple[int, ...] | None = None
+    origin: Origin | None = None
 
     @property
     def num_edges(self) -> int:

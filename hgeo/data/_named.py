@@ -1,71 +1,136 @@
-"""Data sets that DGL knows by name, read through DGL's own loaders."""
+"""Data sets by name, read from the raw files that DGL and OGB hand out: no loader of theirs runs."""
 
 from __future__ import annotations
 
-import atexit
-import contextlib
+import dataclasses
 import gzip
-import hashlib
 import os
 import shutil
-import socket
-import stat
 import tempfile
 import urllib.request
+import zipfile
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from typing import Any
 
 import numpy as np
+import scipy.sparse
+from scipy.sparse.csgraph import reverse_cuthill_mckee
 
-from hgeo._dgl import import_dgl, quiet_dgl
+from hgeo.data._citation import CITATION_PARTS, read_citation
 from hgeo.data._dataset import DataError, Dataset, make_dataset
+from hgeo.data._origin import checked_origin
 
 __all__ = ["NAMED", "available", "load_named"]
 
 
 @dataclass(frozen=True)
 class _Source:
-    loader: str  # the class in dgl.data
-    folder: str  # where DGL 1.1 keeps its raw files: name + a hash of the address
+    folder: str  # where DGL 1.1 keeps its raw files: the archive's name + a hash of its address
     public_split: bool
+
+    @property
+    def archive(self) -> str:
+        return self.folder.rpartition("_")[0]
+
+    @property
+    def files(self) -> list[str]:
+        if self.public_split:
+            return [f"ind.{self.archive}.{part}" for part in CITATION_PARTS]
+        return [f"{self.archive}.npz"]
 
 
 _DGL = {
-    "cora": _Source("CoraGraphDataset", "cora_v2_d697a464", True),
-    "citeseer": _Source("CiteseerGraphDataset", "citeseer_d6836239", True),
-    "pubmed": _Source("PubmedGraphDataset", "pubmed_35464cad", True),
-    "photo": _Source("AmazonCoBuyPhotoDataset", "amazon_co_buy_photo_b75d805d", False),
-    "computers": _Source("AmazonCoBuyComputerDataset", "amazon_co_buy_computer_b5999b2e", False),
-    "cs": _Source("CoauthorCSDataset", "coauthor_cs_10782e7c", False),
-    "physics": _Source("CoauthorPhysicsDataset", "coauthor_physics_310c1038", False),
+    "cora": _Source("cora_v2_d697a464", True),
+    "citeseer": _Source("citeseer_d6836239", True),
+    "pubmed": _Source("pubmed_35464cad", True),
+    "photo": _Source("amazon_co_buy_photo_b75d805d", False),
+    "computers": _Source("amazon_co_buy_computer_b5999b2e", False),
+    "cs": _Source("coauthor_cs_10782e7c", False),
+    "physics": _Source("coauthor_physics_310c1038", False),
 }
 
 NAMED = (*_DGL, "ogbn-arxiv")
 
-_DGL_HOST = "data.dgl.ai"
+_DGL_ADDRESS = "https://data.dgl.ai/dataset"
 _ARXIV_ADDRESS = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
+_ARXIV_SPLIT = {"train": "train", "val": "valid", "test": "test"}
+_PATIENCE = 20  # seconds without a byte
 
 
-def load_named(name: str, *, data_dir: str | Path | None, split_seed: int) -> Dataset:
-    """Load one of :data:`NAMED`. ``data_dir`` (else ``HGEO_DATA``, else DGL's own folder) is DGL's ``raw_dir``."""
+def load_named(
+    name: str, *, data_dir: str | Path | None, split_seed: int, sha256: str | None = None, download: bool = True
+) -> Dataset:
+    """Load one of :data:`NAMED` from its raw files in ``data_dir`` (else ``HGEO_DATA``, else DGL's own folder)."""
     folder = _folder(data_dir)
     if name == "ogbn-arxiv":
-        return _load_arxiv(folder)
+        return _load_arxiv(folder, sha256)
     source = _DGL[name]
     raw = folder / source.folder
-    data = import_dgl(f"the data set {name}", "dgl.data")
     if not raw.is_dir():
-        _expect_network(name, raw)
+        if not download:
+            raise FileNotFoundError(f"{name}: no folder {raw}; set HGEO_DATA or --data-dir to the folder that holds it")
+        _download(name, raw, source)
+    origin = checked_origin(raw, [raw / file for file in source.files], sha256)
     try:
-        with quiet_dgl():
-            graph = getattr(data, source.loader)(raw_dir=str(_writable(folder, source.folder)), verbose=False)[0]
-    except OSError as error:
-        raise FileNotFoundError(f"{name}: DGL could not read or download {raw} ({_first_line(error)})") from error
-    except Exception as error:  # whatever a damaged pickle or archive raises inside DGL
-        raise DataError(f"{name}: {raw} is damaged, DGL cannot read it ({_first_line(error)})") from error
-    masks = {part: graph.ndata[f"{part}_mask"] for part in ("train", "val", "test")} if source.public_split else None
-    edges = np.stack([end.numpy() for end in graph.edges()])
-    return make_dataset(name, edges, graph.ndata["feat"], graph.ndata["label"], masks=masks, split_seed=split_seed)
+        arrays = read_citation(raw, source.archive) if source.public_split else _read_npz(raw / source.files[0])
+    except (DataError, OSError):
+        raise
+    except Exception as error:  # whatever NumPy, SciPy and zlib say of a damaged file
+        raise DataError(f"{name}: {raw} is damaged ({_first_line(error)})") from error
+    return dataclasses.replace(make_dataset(name, **arrays, split_seed=split_seed, where=str(raw)), origin=origin)
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    """The arguments of :func:`make_dataset`, from a file of Shchur et al.'s benchmark.
+
+    Nodes are numbered anew by reverse Cuthill-McKee, as DGL does, so that a seed means the split that it means there.
+    """
+    with np.load(path, allow_pickle=False) as archive:
+        links, features = (
+            scipy.sparse.csr_matrix(
+                tuple(archive[f"{part}_{array}"] for array in ("data", "indices", "indptr")),
+                shape=tuple(archive[f"{part}_shape"]),
+            )
+            for part in ("adj", "attr")
+        )
+        labels = archive["labels"]
+    links = scipy.sparse.csr_matrix(links + links.T)
+    links.sort_indices()  # nodes of one degree keep their order
+    order = reverse_cuthill_mckee(links, symmetric_mode=True)
+    return {
+        "edge_index": np.stack(links[order][:, order].nonzero()),
+        "features": features[order],
+        "labels": labels[order],
+    }
+
+
+def _download(name: str, raw: Path, source: _Source) -> None:
+    """Fill the folder ``raw`` with the files of DGL's archive: with all of them, or it is not made."""
+    address = f"{_DGL_ADDRESS}/{source.archive}.zip"
+    try:
+        raw.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=raw.parent, prefix=f".{raw.name}-") as scratch:
+            with urllib.request.urlopen(address, timeout=_PATIENCE) as reply, open(f"{scratch}/zip", "wb") as file:
+                shutil.copyfileobj(reply, file)
+            unpacked = Path(scratch) / raw.name
+            unpacked.mkdir()
+            _unpack(Path(scratch) / "zip", unpacked, source.files)
+            unpacked.rename(raw)
+    except (OSError, zipfile.BadZipFile, KeyError) as error:
+        raise FileNotFoundError(
+            f"{name}: no folder {raw}, and {address} cannot be downloaded there ({_first_line(error)}); "
+            "set HGEO_DATA or --data-dir to the folder that holds it"
+        ) from error
+
+
+def _unpack(archive: Path, folder: Path, files: Sequence[str]) -> None:
+    with zipfile.ZipFile(archive) as packed:
+        members = {PurePosixPath(member).name: member for member in packed.namelist()}
+        for file in files:
+            with packed.open(members[file]) as content, open(folder / file, "wb") as target:
+                shutil.copyfileobj(content, target)
 
 
 def available(data_dir: str | Path | None = None) -> tuple[Path, list[str]]:
@@ -88,58 +153,7 @@ def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _expect_network(name: str, raw: Path) -> None:
-    """Fail at once, with the folder that was looked for, where DGL would retry for minutes."""
-    if urllib.request.getproxies():
-        return
-    try:
-        socket.create_connection((_DGL_HOST, 443), timeout=5).close()
-    except OSError as error:
-        raise FileNotFoundError(
-            f"{name}: no folder {raw}, and {_DGL_HOST} cannot be reached to download it ({error}); "
-            "set HGEO_DATA or --data-dir to the folder that holds it"
-        ) from error
-
-
-def _is_writable(folder: Path) -> bool:
-    # The mode is asked, too: for the superuser os.access() says yes to a folder that its owner made read-only.
-    mode = folder.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
-    return bool(mode) and os.access(folder, os.W_OK | os.X_OK)
-
-
-def _writable(folder: Path, name: str) -> Path:
-    """``folder`` itself if DGL may write its processed graph there, else a shadow folder of links to its files."""
-    with contextlib.suppress(OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-    inside = folder / name
-    if folder.is_dir() and _is_writable(folder) and (not inside.is_dir() or _is_writable(inside)):
-        return folder
-    shadow = _cache_folder(folder)
-    if inside.is_dir():
-        (shadow / name).mkdir(exist_ok=True)
-        for file in inside.iterdir():
-            link = shadow / name / file.name
-            if not link.exists():
-                with contextlib.suppress(FileExistsError):
-                    link.symlink_to(file.resolve())
-    return shadow
-
-
-def _cache_folder(folder: Path) -> Path:
-    base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
-    shadow = base / "hgeo" / "dgl" / hashlib.sha1(os.fsencode(folder.resolve())).hexdigest()[:12]
-    try:
-        shadow.mkdir(parents=True, exist_ok=True)
-        if _is_writable(shadow):
-            return shadow
-    except OSError:
-        pass
-    temporary = Path(tempfile.mkdtemp(prefix="hgeo-dgl-"))
-    atexit.register(shutil.rmtree, temporary, ignore_errors=True)
-    return temporary
-
-
-def _load_arxiv(folder: Path) -> Dataset:
+def _load_arxiv(folder: Path, sha256: str | None) -> Dataset:
     """ogbn-arxiv from the plain files of OGB's archive (DGL itself only wraps the ``ogb`` package for it)."""
     candidates = _arxiv_folders(folder)
     root = next((path for path in candidates if (path / "raw" / "edge.csv.gz").is_file()), None)
@@ -147,20 +161,19 @@ def _load_arxiv(folder: Path) -> Dataset:
         raise FileNotFoundError(
             f"ogbn-arxiv: no file {candidates[0] / 'raw' / 'edge.csv.gz'}; unpack {_ARXIV_ADDRESS} into {folder}"
         )
-    split = {"train": "train", "val": "valid", "test": "test"}
-    return make_dataset(
+    raw = {part: root / "raw" / f"{part}.csv.gz" for part in ("edge", "node-feat", "node-label")}
+    split = {part: root / "split" / "time" / f"{file}.csv.gz" for part, file in _ARXIV_SPLIT.items()}
+    origin = checked_origin(root, [*raw.values(), *split.values()], sha256)
+    dataset = make_dataset(
         "ogbn-arxiv",
-        _read_csv(root / "raw" / "edge.csv.gz", np.int64).T,
-        _read_csv(root / "raw" / "node-feat.csv.gz", np.float32),
-        _read_csv(root / "raw" / "node-label.csv.gz", np.int64),
-        masks={
-            part: _read_csv(root / "split" / "time" / f"{file}.csv.gz", np.int64)[:, 0] for part, file in split.items()
-        },
+        _read_csv(raw["edge"], np.int64).T,
+        _read_csv(raw["node-feat"], np.float32),
+        _read_csv(raw["node-label"], np.int64),
+        masks={part: _read_csv(file, np.int64)[:, 0] for part, file in split.items()},
     )
+    return dataclasses.replace(dataset, origin=origin)
 
 
 def _read_csv(path: Path, dtype: type) -> np.ndarray:
-    if not path.is_file():
-        raise FileNotFoundError(f"ogbn-arxiv: no file {path}")
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return np.loadtxt(file, delimiter=",", dtype=dtype, ndmin=2)

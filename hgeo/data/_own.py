@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import zipfile
 import zlib
@@ -12,6 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from hgeo.data._dataset import DataError, Dataset, Normalize, make_dataset
+from hgeo.data._origin import checked_origin
 
 __all__ = ["from_dgl", "from_npz", "from_pyg"]
 
@@ -20,11 +22,14 @@ _CSR_HINT = "feat_data=m.data, feat_indices=m.indices, feat_indptr=m.indptr, fea
 _MASKS = ("train_mask", "val_mask", "test_mask")
 
 
-def from_npz(path: str | Path, *, split_seed: int = 0, normalize: Normalize = "auto") -> Dataset:
+def from_npz(
+    path: str | Path, *, split_seed: int = 0, normalize: Normalize = "auto", sha256: str | None = None
+) -> Dataset:
     """Read ``edge_index`` (2, E), ``feat`` (N, F), ``label`` (N,) and, if there, the three masks from an ``.npz`` file.
 
     Sparse features are the four arrays of a CSR matrix: ``feat_data``, ``feat_indices``, ``feat_indptr``,
     ``feat_shape``. Without masks the nodes are split by ``split_seed``: 20 a class, 500, 1000. Nothing is unpickled.
+    A file with another ``sha256`` than a given one is refused.
 
     >>> import numpy as np, tempfile, os
     >>> file = os.path.join(tempfile.mkdtemp(), "pairs.npz")
@@ -36,10 +41,11 @@ def from_npz(path: str | Path, *, split_seed: int = 0, normalize: Normalize = "a
     path = Path(path).expanduser()
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}; expected an .npz with edge_index, feat and label")
+    origin = checked_origin(path, [path], sha256)
     arrays = _read(path)
     features = arrays["feat"] if "feat" in arrays else _sparse_features(arrays, str(path))
     masks = {key[:-5]: arrays[key] for key in _MASKS if key in arrays} or None
-    return make_dataset(
+    dataset = make_dataset(
         os.fsencode(path.stem).decode(errors="replace"),  # a locale may not have read the file's name as UTF-8
         arrays["edge_index"],
         features,
@@ -50,6 +56,7 @@ def from_npz(path: str | Path, *, split_seed: int = 0, normalize: Normalize = "a
         names={"feat": "feat" if "feat" in arrays else "feat_data"},
         where=str(path),
     )
+    return dataclasses.replace(dataset, origin=origin)
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
