@@ -51,7 +51,8 @@ class _Array(np.ndarray):
             raise pickle.UnpicklingError(f"it holds an array of Python objects ({type(raw).__name__})")
         if any(size < 0 for size in sizes) or math.prod(sizes) * dtype.plain.itemsize != len(raw):
             raise pickle.UnpicklingError(f"it holds an array of shape {sizes} in {len(raw)} bytes")
-        super().__setstate__((1, sizes, dtype.plain, np.bool_(by_columns), raw))
+        known: Any = (1, sizes, dtype.plain, bool(by_columns), raw)
+        super().__setstate__(known)
 
 
 class _Csr(scipy.sparse.csr_matrix):
