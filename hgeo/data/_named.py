@@ -129,8 +129,7 @@ def _unpack(archive: Path, folder: Path, files: Sequence[str]) -> None:
     with zipfile.ZipFile(archive) as packed:
         members = {PurePosixPath(member).name: member for member in packed.namelist()}
         for file in files:
-            with packed.open(members[file]) as content, open(folder / file, "wb") as target:
-                shutil.copyfileobj(content, target)
+            (folder / file).write_bytes(packed.read(members[file]))
 
 
 def available(data_dir: str | Path | None = None) -> tuple[Path, list[str]]:
