@@ -23,6 +23,8 @@ QUICK = ["--epochs", "4", "--no-pictures"]
 @pytest.fixture
 def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    # for `python -m hgeo` from a source tree that is not installed
+    monkeypatch.setenv("PYTHONPATH", str(Path(hgeo.__file__).parents[1]))
     return tmp_path
 
 
@@ -550,7 +552,7 @@ def without_dgl(here):
     """A folder in front of the path whose ``dgl`` cannot be imported."""
     (here / "broken").mkdir()
     (here / "broken" / "dgl.py").write_text("raise ImportError('libdgl.so is missing')")
-    return {**os.environ, "PYTHONPATH": str(here / "broken")}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(here / "broken"), os.environ["PYTHONPATH"]])}
 
 
 def test_without_dgl_bare_training_runs_hat_and_says_why_not_gat(here, without_dgl):
