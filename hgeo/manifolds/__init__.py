@@ -8,6 +8,7 @@ tensor([1.0000, 0.0000, 3.0000])
 """
 
 from hgeo.manifolds._cdist import Nearest, cdist, nearest
+from hgeo.manifolds._cones import cone_angle, cone_aperture, cone_energy
 from hgeo.manifolds._curvature import bounded_below
 from hgeo.manifolds._frame import (
     Frame,
@@ -40,6 +41,9 @@ __all__ = [
     "ambient_dim",
     "bounded_below",
     "cdist",
+    "cone_angle",
+    "cone_aperture",
+    "cone_energy",
     "dist",
     "exp0",
     "frame_of",

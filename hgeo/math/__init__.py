@@ -9,7 +9,8 @@ space has k < 0. Vectors lie along ``dim`` (default: the last). Names follow geo
 (tensor(0.7613), tensor(0.7211))
 """
 
-from hgeo.math import _models, _stereographic
+from hgeo.math import _cones, _models, _stereographic
+from hgeo.math._cones import *  # noqa: F403
 from hgeo.math._contract import Curvature, boundary_margin
 from hgeo.math._models import *  # noqa: F403
 from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, safe_sqrt, sin_ratio, tan_ratio
@@ -24,6 +25,7 @@ __all__ = [
     "safe_sqrt",
     "sin_ratio",
     "tan_ratio",
+    *_cones.__all__,
     *_models.__all__,
     *_stereographic.__all__,
 ]

@@ -64,6 +64,12 @@ CASES = {
     "sphere_expmap0": ([V], lambda k, v: hm.sphere_expmap0(v, k=k), "s"),
     "sphere_logmap0": ([V], lambda k, x: hm.sphere_logmap0(x, k=k), "s"),
     "sphere_dist": ([V, V], lambda k, x, y: hm.sphere_dist(x, y, k=k), "s"),
+    "cone_aperture": ([V], lambda c, x: hm.cone_aperture(x, c=c), "c"),
+    "cone_angle": ([V, V], lambda c, x, y: hm.cone_angle(x, y, c=c), "c"),
+    "cone_energy": ([V, V], lambda c, x, y: hm.cone_energy(x, y, c=c), "c"),
+    "lorentz_cone_aperture": ([V], lambda c, x: hm.lorentz_cone_aperture(x, c=c), "c"),
+    "lorentz_cone_angle": ([V, V], lambda c, x, y: hm.lorentz_cone_angle(x, y, c=c), "c"),
+    "lorentz_cone_energy": ([V, V], lambda c, x, y: hm.lorentz_cone_energy(x, y, c=c), "c"),
 }
 SCALARS = ("tan_ratio", "artan_ratio", "sin_ratio", "arsin_ratio", "cos_ratio")
 CURVATURES = {"k": (-0.7, 0.0, 0.6), "c": (0.7,), "s": (0.6,)}
