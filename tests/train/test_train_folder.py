@@ -2,11 +2,13 @@
 
 import json
 import os
+import sys
 
 import pytest
 import torch
 
-from hgeo.train import Job, RunFolder, Session
+from hgeo.data import karate
+from hgeo.train import Job, RunFolder, Session, load_run
 from hgeo.train._folder import load_state, save_state, write_json
 from hgeo.viz import draw_run
 
@@ -195,3 +197,14 @@ def test_a_link_to_nothing_is_in_the_way_of_a_new_run(tmp_path):
     session = Session([Job("karate", "mlp", "ball:2")], tmp_path)
     (tmp_path / "curves.svg").symlink_to(tmp_path / "nothing")
     assert session.in_the_way() == tmp_path / "curves.svg"
+
+
+@pytest.mark.parametrize("model", ["planted:Model", "planted.Model", "planted"])
+def test_a_run_folder_has_no_module_imported(tmp_path, monkeypatch, model):
+    (tmp_path / "planted.py").write_text("raise SystemExit('this ran')")
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = RunFolder(tmp_path / "run")
+    folder.write_config({"dataset": "karate", "model": model, "space": "ball:2"})
+    with pytest.raises(ValueError, match="planted"):
+        load_run(folder.path, dataset=karate())
+    assert "planted" not in sys.modules
