@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo plot``."""
     parser.epilog = _EPILOG
     parser.add_argument("run", type=Path, help="a run folder of hgeo train")
+    parser.add_argument("--data-dir", help="folder of the data that the run was trained on (default: see hgeo train)")
     parser.add_argument("--attention", type=not_negative, metavar="NODE", help="also draw whom this node listens to")
     parser.add_argument(
         "--layer", type=positive, default=1, help="the attention layer to look at (default: 1, the first)"
@@ -56,7 +57,7 @@ def _draw(args: argparse.Namespace) -> list[Path]:
         session = Session.load(args.run)
         inside = ", ".join(session.folder(job).path.name for job in session.jobs)
         raise ValueError(f"{args.run} holds several runs; choose one: {inside}")
-    run = load_run(args.run)
+    run = load_run(args.run, data_dir=args.data_dir)
     written = draw_run(run)
     if args.attention is not None:
         written += _draw_attention(args, run[0], run[1])

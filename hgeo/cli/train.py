@@ -158,12 +158,13 @@ def _resumed(args: argparse.Namespace) -> Session:
 
     if args.out is None:
         raise ValueError("--resume needs --out, the folder of the run to go on with")
-    session = Session.load(args.out)
+    session = Session.load(args.out, data_dir=args.data_dir)
     parser = argparse.ArgumentParser()
     add_arguments(parser)  # its defaults are nothing, so that whatever differs from them was asked for
     usual = vars(parser.parse_args([]))
     given = [name for name, value in usual.items() if getattr(args, name) != value]
-    refused = [f"--{name.replace('_', '-')}" for name in given if name not in ("out", "resume", "no_pictures", "json")]
+    obeyed = ("out", "resume", "data_dir", "no_pictures", "json")
+    refused = [f"--{name.replace('_', '-')}" for name in given if name not in obeyed]
     if refused:
         raise ValueError(f"--resume goes on with the options that the run had; leave out {', '.join(refused)}")
     session.pictures = session.pictures and not args.no_pictures
@@ -235,7 +236,7 @@ def _train(session: Session, *, resume: bool) -> tuple[list[dict[str, Any]], lis
         for job in session.jobs:
             job.check(datasets[_data_of(job)])  # a wrong option speaks before a folder is made
         _use_threads(session, datasets.values())
-        session.write()
+        session.write([datasets[_data_of(job)].origin for job in session.jobs])
         results, failures = [], []
         for number, job in enumerate(session.jobs):
             folder = session.folder(job)
@@ -257,7 +258,7 @@ def _train(session: Session, *, resume: bool) -> tuple[list[dict[str, Any]], lis
 
 def _data_of(job: Job) -> tuple[Any, ...]:
     """Jobs that agree in this read the same data."""
-    return job.dataset, job.split_seed, job.data_dir, job.device, job.dtype
+    return job.dataset, job.split_seed, job.data_dir, job.origin, job.device, job.dtype
 
 
 def _use_threads(session: Session, datasets: Iterable[Dataset]) -> None:

@@ -15,12 +15,13 @@ import torch
 from torch import nn
 
 from hgeo._files import check_folders
-from hgeo.data import Dataset, load
+from hgeo.data import Dataset, Origin, load
 from hgeo.graph import backends
 from hgeo.tasks import clustering_nmi
 from hgeo.train._fit import fit
 from hgeo.train._folder import RunFolder, read_json, write_json
 from hgeo.train._optimizer import make_optimizer
+from hgeo.train._stored import read_job, reopen
 
 __all__ = ["Job", "Session", "embed", "load_run", "summarize"]
 
@@ -29,7 +30,11 @@ _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One run: one model on one data set with one seed. ``options`` override the model's default configuration."""
+    """One run: one model on one data set with one seed. ``options`` override the model's default configuration.
+
+    A job that was ``stored`` in a run folder is somebody's word: what it says of files, with ``origin``, is used to
+    recognise them only, and ``data_dir`` is what the user says now.
+    """
 
     dataset: str
     model: str
@@ -41,6 +46,8 @@ class Job:
     dtype: str = "float32"
     backend: str = "auto"
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
+    origin: Origin | None = None
+    stored: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in _DTYPES:
@@ -54,8 +61,23 @@ class Job:
 
     def load(self) -> Dataset:
         """The data, on the job's device, in its dtype."""
-        dataset = load(self.dataset, data_dir=self.data_dir, split_seed=self.split_seed)
+        where: dict[str, Any] = {"data_dir": self.data_dir, "split_seed": self.split_seed}
+        dataset = reopen(self.dataset, self.origin, **where) if self.stored else load(self.dataset, **where)
         return dataset.to(device=self.device, dtype=_DTYPES[self.dtype])
+
+    def to_dict(self, origin: Origin | None) -> dict[str, Any]:
+        """What a run folder keeps of the job, and of the ``origin`` of its data."""
+        kept = dataclasses.asdict(dataclasses.replace(self, origin=origin))
+        return {name: value for name, value in kept.items() if name not in ("data_dir", "stored")}
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any], file: Path, *, data_dir: str | Path | None = None) -> Job:
+        """The job that a run folder keeps in ``file``; ``data_dir`` is the user's."""
+        fields = read_job(kept, {field.name for field in dataclasses.fields(cls)}, file)
+        try:
+            return cls(**fields, data_dir=None if data_dir is None else str(data_dir), stored=True)
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"{file} holds a job that this hgeo cannot read ({error})") from error
 
     def build(self, dataset: Dataset) -> nn.Module:
         """The untrained model; the seed decides its weights."""
@@ -85,7 +107,7 @@ class Job:
         model = self.build(dataset)
         settings: Any = model.config
         if folder is not None:
-            folder.write_config({**dataclasses.asdict(self), "settings": settings.to_dict()})
+            folder.write_config({**self.to_dict(dataset.origin), "settings": settings.to_dict()})
         began = time.process_time()
 
         def finish(trained: nn.Module) -> dict[str, Any]:
@@ -145,26 +167,18 @@ class Session:
         self.threads, self.pictures = threads, pictures
 
     @classmethod
-    def load(cls, path: str | Path) -> Session:
-        """The session that was started in ``path``."""
+    def load(cls, path: str | Path, *, data_dir: str | Path | None = None) -> Session:
+        """The session that was started in ``path``; ``data_dir`` is where the user keeps its data."""
         path = Path(path).expanduser()
         file = path / "session.json"
         if not file.is_file():
             raise FileNotFoundError(f"no file {file}; there is no run of hgeo train to go on with")
         session = read_json(file)
-        jobs, known = session.get("jobs"), {field.name for field in dataclasses.fields(Job)}
+        jobs = session.get("jobs")
         if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
             raise ValueError(f"{file} has no list of jobs")
-        for job in jobs:
-            unknown, missing = sorted(set(job) - known), sorted({"dataset", "model", "space"} - set(job))
-            if unknown or missing:
-                wrong = f"unknown: {', '.join(unknown)}" if unknown else f"missing: {', '.join(missing)}"
-                raise ValueError(f"{file} holds a job that this hgeo cannot read ({wrong})")
-        try:
-            wanted = bool(session.get("pictures", True))
-            return cls([Job(**job) for job in jobs], path, threads=session.get("threads"), pictures=wanted)
-        except (TypeError, AttributeError) as error:
-            raise ValueError(f"{file} holds a job that this hgeo cannot read ({error})") from error
+        found = [Job.from_dict(job, file, data_dir=data_dir) for job in jobs]
+        return cls(found, path, threads=session.get("threads"), pictures=bool(session.get("pictures", True)))
 
     def in_the_way(self) -> Path | None:
         """A file or folder that is there already and that this session would write, if there is one."""
@@ -183,9 +197,9 @@ class Session:
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
-    def write(self) -> None:
-        """``session.json``: what is to be run, for :meth:`load`."""
-        jobs = [dataclasses.asdict(job) for job in self.jobs]
+    def write(self, origins: Sequence[Origin | None]) -> None:
+        """``session.json``: what is to be run, and where the data of each job came from, for :meth:`load`."""
+        jobs = [job.to_dict(origin) for job, origin in zip(self.jobs, origins, strict=True)]
         write_json(self.path / "session.json", {"threads": self.threads, "pictures": self.pictures, "jobs": jobs})
 
     def write_result(self, results: Sequence[dict[str, Any]]) -> None:
@@ -216,12 +230,18 @@ def embed(model: nn.Module, dataset: Dataset) -> torch.Tensor:
     return hidden
 
 
-def load_run(path: str | Path, *, dataset: Dataset | None = None) -> tuple[nn.Module, Dataset, RunFolder]:
-    """The trained model of a run folder, the data it was trained on (``dataset``, if it is at hand), and the folder."""
+def load_run(
+    path: str | Path, *, dataset: Dataset | None = None, data_dir: str | Path | None = None
+) -> tuple[nn.Module, Dataset, RunFolder]:
+    """The trained model of a run folder, the data it was trained on (``dataset``, if it is at hand), and the folder.
+
+    Of the files that the run says it was trained on only an ``.npz`` file is opened, if it holds what it held then.
+    DGL's and OGB's are looked for in ``data_dir`` (else ``HGEO_DATA``, else DGL's own folder).
+    """
     folder = RunFolder(path)
     config = folder.config()
-    names = {field.name for field in dataclasses.fields(Job)}
-    job = Job(**{name: value for name, value in config.items() if name in names})
+    config.pop("settings", None)
+    job = Job.from_dict(config, folder.path / "config.json", data_dir=data_dir)
     dataset = job.load() if dataset is None else dataset
     model = job.build(dataset)
     try:

@@ -1,0 +1,254 @@
+"""A run folder is somebody's word: opening it runs none of their code, and opens no file only because they name it."""
+
+import hashlib
+import json
+import os
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from raw_files import FOLDERS, plant_processed_cache, write_citation
+
+from hgeo.cli import main
+from hgeo.data import Origin, load
+from hgeo.train import Session, load_run
+
+QUICK = ["--epochs", "3", "--no-pictures"]
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch, no_network):
+    """A user with no data of DGL's at all, unless a test gives some."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("HGEO_DATA", raising=False)
+    monkeypatch.setenv("DGL_DOWNLOAD_DIR", str(tmp_path / "none"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
+def mine(here):
+    """A user's own file."""
+    generator = np.random.default_rng(0)
+    links = np.array([np.arange(40), (np.arange(40) + 1) % 40])
+    np.savez(here / "mine.npz", edge_index=links, feat=generator.normal(size=(40, 5)), label=np.arange(40) % 2)
+    return here / "mine.npz"
+
+
+def train(*arguments) -> int:
+    return main(["train", "--model", "mlp", "--out", "run", *QUICK, *arguments])
+
+
+def open_by_plot(run: Path, data_dir=None) -> str | None:
+    """The line of the refusal, or None."""
+    return _refusal(["plot", str(run)], data_dir)
+
+
+def open_by_resume(run: Path, data_dir=None) -> str | None:
+    return _refusal(["train", "--resume", "--no-pictures", "--out", str(run)], data_dir)
+
+
+def open_by_load_run(run: Path, data_dir=None) -> str | None:
+    try:
+        load_run(run, **({"data_dir": data_dir} if data_dir else {}))
+    except (ValueError, OSError) as error:
+        return str(error)
+    return None
+
+
+def _refusal(command, data_dir):
+    import contextlib
+    import io
+
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        code = main([*command, *(["--data-dir", str(data_dir)] if data_dir else [])])
+    assert code == (2 if said.getvalue() else 0), said.getvalue()
+    return said.getvalue() or None
+
+
+DOORS = pytest.mark.parametrize(
+    "door", [open_by_plot, open_by_resume, open_by_load_run], ids=["hgeo plot", "hgeo train --resume", "load_run"]
+)
+
+
+def change(run: Path, **changes) -> None:
+    """What an attacker, or an older hgeo, wrote instead; None takes a key away."""
+    for name in ("config.json", "session.json"):
+        held = json.loads((run / name).read_text())
+        for job in held["jobs"] if name == "session.json" else [held]:
+            for key, value in changes.items():
+                job.pop(key, None) if value is None else job.update({key: value})
+        (run / name).write_text(json.dumps(held))
+
+
+def planted_run(folder: Path, data: Path, **more) -> Path:
+    """A run that says that it was trained on Cora, and that Cora is in its own folder."""
+    folder.mkdir()
+    job = {"dataset": "cora", "model": "hat", "space": "ball:2", "seed": 0, "data_dir": str(data), **more}
+    (folder / "config.json").write_text(json.dumps(job))
+    (folder / "session.json").write_text(json.dumps({"threads": 1, "pictures": False, "jobs": [job]}))
+    return folder
+
+
+def plant_raw_pickle(folder: Path, name: str, bomb) -> None:
+    folder.mkdir(parents=True)
+    (folder / f"ind.{name}.x").write_bytes(bomb.pickled)
+
+
+PLANTS = pytest.mark.parametrize(
+    "plant", [plant_raw_pickle, plant_processed_cache], ids=["raw file", "processed cache"]
+)
+
+
+@DOORS
+@PLANTS
+def test_a_pickle_inside_a_run_folder_is_not_opened(here, bomb, door, plant):
+    run = planted_run(here / "run", here / "run" / "data")
+    plant(here / "run" / "data" / FOLDERS["cora"], "cora_v2", bomb)
+    refusal = door(run)
+    assert not bomb.went_off
+    assert refusal.count("\n") <= 1
+    assert f"cora: no folder {here / 'none' / FOLDERS['cora']}; set HGEO_DATA or --data-dir" in refusal
+
+
+@DOORS
+@PLANTS
+def test_a_pickle_in_the_folder_that_the_user_gives_runs_nothing_either(here, bomb, door, plant):
+    run = planted_run(here / "run", here / "elsewhere")
+    raw = write_citation(here / "data" / FOLDERS["cora"], "cora_v2")
+    (raw / "ind.cora_v2.x").unlink()
+    (raw / "ind.cora_v2.allx").write_bytes(bomb.pickled)
+    if plant is plant_raw_pickle:
+        shutil.rmtree(raw)
+    plant(raw, "cora_v2", bomb)
+    assert door(run, data_dir=here / "data")
+    assert not bomb.went_off
+
+
+@DOORS
+def test_a_run_cannot_say_that_it_is_to_be_trusted(here, bomb, door):
+    run = planted_run(here / "run", here / "run" / "data", stored=False)
+    plant_raw_pickle(here / "run" / "data" / FOLDERS["cora"], "cora_v2", bomb)
+    assert "set HGEO_DATA or --data-dir" in door(run)
+    assert not bomb.went_off
+
+
+@DOORS
+@pytest.mark.parametrize("by", ["--data-dir", "HGEO_DATA"])
+def test_a_run_on_pickled_data_is_opened_with_the_users_own_copy(here, door, by, monkeypatch):
+    write_citation(here / "data" / FOLDERS["cora"], "cora_v2")
+    assert train("--dataset", "cora", "--data-dir", "data") == 0
+    assert "set HGEO_DATA or --data-dir" in door(here / "run")
+    if by == "HGEO_DATA":
+        monkeypatch.setenv(by, str(here / "data"))
+    assert door(here / "run", data_dir=here / "data" if by == "--data-dir" else None) is None
+
+
+@DOORS
+def test_a_run_on_other_pickled_data_than_the_users_is_refused(here, door):
+    write_citation(here / "data" / FOLDERS["cora"], "cora_v2")
+    assert train("--dataset", "cora", "--data-dir", "data") == 0
+    other = write_citation(here / "other" / FOLDERS["cora"], "cora_v2", dtype="f8")
+    assert f"{other} holds other data than were asked for: its SHA-256 is " in door(
+        here / "run", data_dir=here / "other"
+    )
+
+
+@DOORS
+def test_a_run_on_an_npz_file_is_opened_from_any_folder(here, mine, door, monkeypatch):
+    assert train("--dataset", "mine.npz") == 0
+    (here / "deep").mkdir()
+    monkeypatch.chdir(here / "deep")
+    assert door(here / "run") is None
+
+
+@DOORS
+def test_an_npz_file_that_has_changed_is_refused(here, mine, door):
+    assert train("--dataset", "mine.npz") == 0
+    np.savez(mine, edge_index=np.array([[0, 1], [2, 3]]), feat=np.eye(8), label=np.arange(8) % 2)
+    assert f"{mine} holds other data than were asked for: its SHA-256 is " in door(here / "run")
+
+
+@DOORS
+def test_an_npz_file_that_has_moved_is_found_in_the_folder_that_the_user_gives(here, mine, door):
+    assert train("--dataset", "mine.npz") == 0
+    (here / "moved").mkdir()
+    mine.rename(here / "moved" / "mine.npz")
+    refusal = door(here / "run")
+    assert f"no file {mine}, which the run was trained on; give the folder that holds it by --data-dir" in refusal
+    assert door(here / "run", data_dir="moved") is None
+
+
+@DOORS
+def test_a_run_cannot_have_a_file_opened_whose_content_it_does_not_know(here, mine, door):
+    assert train("--dataset", "mine.npz") == 0
+    secret = here / "secret.npz"
+    shutil.copy(mine, secret)
+    with open(secret, "ab") as file:
+        file.write(b"and more")
+    change(here / "run", origin={"path": str(secret), "sha256": hashlib.sha256(b"a guess").hexdigest()})
+    assert "holds other data than were asked for" in door(here / "run")
+    change(here / "run", origin=None, dataset=str(mine), data_dir=str(here))
+    assert "does not say what mine.npz held" in door(here / "run")
+    change(here / "run", dataset="../../mine.npz")
+    (here / "given").mkdir()
+    assert f"no file {here / 'given' / 'mine.npz'}" in door(here / "run", data_dir=here / "given")
+
+
+@DOORS
+@pytest.mark.parametrize(
+    "origin", ["mine.npz", {"path": "mine.npz"}, {"path": 3, "sha256": "0" * 64}, {"path": "mine.npz", "sha256": ""}]
+)
+def test_an_origin_that_cannot_be_read_is_named(here, mine, door, origin):
+    assert train("--dataset", "mine.npz") == 0
+    change(here / "run", origin=origin)
+    assert "holds a job that this hgeo cannot read (origin is " in door(here / "run")
+
+
+@DOORS
+def test_a_run_of_an_older_hgeo_is_opened_with_the_folder_of_its_data(here, mine, door):
+    """It kept its data's folder, and no hash."""
+    assert train("--dataset", "mine.npz") == 0
+    change(here / "run", origin=None, data_dir="anywhere")
+    assert "does not say what mine.npz held; give the folder that holds it by --data-dir" in door(here / "run")
+    assert door(here / "run", data_dir=here) is None
+
+
+@DOORS
+@pytest.mark.parametrize("dataset", ["karate", "hierarchy"])
+def test_a_run_on_built_in_data_needs_nothing(here, door, dataset):
+    assert train("--dataset", dataset) == 0
+    assert door(here / "run") is None
+    change(here / "run", origin=None, data_dir="anywhere")
+    assert door(here / "run") is None
+
+
+def test_a_run_says_where_its_data_were_and_what_they_held(here, mine):
+    assert train("--dataset", "mine.npz", "--data-dir", "ignored") == 0
+    known = {"path": str(mine), "sha256": hashlib.sha256(mine.read_bytes()).hexdigest()}
+    config = json.loads((here / "run" / "config.json").read_text())
+    (job,) = json.loads((here / "run" / "session.json").read_text())["jobs"]
+    assert config["origin"] == job["origin"] == known
+    assert "data_dir" not in config
+    assert "data_dir" not in job
+    assert load("karate").origin is None
+    assert load(mine).origin == Origin(**known)
+
+
+def test_resuming_with_the_users_folder_remembers_it(here, mine):
+    assert train("--dataset", "mine.npz") == 0
+    (here / "moved").mkdir()
+    mine.rename(here / "moved" / "mine.npz")
+    assert open_by_resume(here / "run", data_dir="moved") is None
+    assert open_by_resume(here / "run") is None
+    assert Session.load("run").jobs[0].origin.path == str(here / "moved" / "mine.npz")
+
+
+def test_a_run_with_data_at_hand_opens_no_file(here, mine):
+    assert train("--dataset", "mine.npz") == 0
+    data = load(mine)
+    os.unlink(mine)
+    same = load_run("run", dataset=data)[1]
+    assert same is data
