@@ -197,8 +197,9 @@ class Session:
         with contextlib.suppress(OSError):
             self.path.rmdir()
 
-    def write(self, origins: Sequence[Origin | None]) -> None:
+    def write(self, origins: Sequence[Origin | None] | None = None) -> None:
         """``session.json``: what is to be run, and where the data of each job came from, for :meth:`load`."""
+        origins = [job.origin for job in self.jobs] if origins is None else origins
         jobs = [job.to_dict(origin) for job, origin in zip(self.jobs, origins, strict=True)]
         write_json(self.path / "session.json", {"threads": self.threads, "pictures": self.pictures, "jobs": jobs})
 
