@@ -6,11 +6,16 @@ renamed, :func:`parameters` goes on calling it by its old name.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import math
+import pathlib
 import re
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import torch
@@ -20,9 +25,10 @@ import hgeo
 import hgeo.nn as hnn
 from hgeo._geoopt import geoopt
 from hgeo.cli import main
+from hgeo.cli._contestants import SIZES
 from hgeo.data import karate
 from hgeo.models import GRAPH_METHODS, build
-from hgeo.train import fit
+from hgeo.train import fit, load_run
 
 _ACTIVATIONS = {"elu": nn.functional.elu, "relu": torch.relu, None: None}
 _WITHOUT_DROPOUT = {"feat_drop": 0.0, "hidden_drop": 0.0, "attn_drop": 0.0}
@@ -60,6 +66,18 @@ def build_model(name: str, space: str, backend: str | None, seed: int | None = N
     finally:
         torch.set_default_dtype(usual)
     return model if seed is not None else _filled(model)
+
+
+def load_model(folder: pathlib.Path) -> nn.Module:
+    """The model of a run folder, in float64."""
+    return load_run(folder)[0].double()
+
+
+def run_accuracy(folder: pathlib.Path) -> float:
+    """The share of the test nodes that the model of a run folder gets right, on the data that it was trained on."""
+    model, data, _ = load_run(folder)
+    right = model(data.graph, data.features)[data.test_idx].argmax(1) == data.labels[data.test_idx]
+    return float(right.double().mean())
 
 
 def run_model(model: nn.Module) -> tuple[Tensor, Tensor]:
@@ -171,6 +189,24 @@ def asked_cells(command: list[str], monkeypatch: Any) -> list[Any]:
 def hgeo_command(words: list[str]) -> int:
     """The exit code of a command, run here."""
     return main(words)
+
+
+def bench_report() -> dict[str, Any]:
+    """What `hgeo bench --json` writes, of every part but first calls, on graphs of some hundred edges."""
+    tiny = dict.fromkeys(SIZES, (50, 200))
+    words = ["--everything", "--no-first-call", "--seconds", "0", "--contestants", "DGL,hgeo torch,hgeo fused"]
+    words += ["--sizes", "13k", "--kinds", "symmetric", "--dims", "8", "--heads", "1", "--threads", "1"]
+    out = io.StringIO()
+    with (
+        mock.patch.dict(SIZES, tiny),
+        mock.patch("hgeo.cli._parts._LARGE_NEEDS", 0),
+        mock.patch("hgeo.data.load", return_value=karate()),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        assert main(["bench", "--json", *words]) == 0
+    report: dict[str, Any] = json.loads(out.getvalue())
+    return report
 
 
 _MAKERS: dict[str, Callable[[Any, dict[str, Any]], nn.Module]] = {

@@ -10,6 +10,7 @@ torch may draw other numbers.
 from __future__ import annotations
 
 import functools
+import pathlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +43,8 @@ SPACES = (
     "ball:2,learn x sphere:2",
 )
 BACKENDS = ("reference", "torch", "fused")
+#: run folders that earlier editions wrote; they are read, never written again
+RUNS = pathlib.Path(__file__).parent / "runs"
 
 
 @dataclass(frozen=True)
@@ -164,7 +167,9 @@ def cases() -> dict[str, dict[str, Callable[[], Record]]]:
                 layers[layer.kind.lower()][f"{name} | {space} | {backend}"] = measure
         for name, layer in PLAIN_LAYERS.items():
             layers["layers"][f"{name} | {space}"] = functools.partial(_layer, layer, space, None)
-    return {"models": models, "losses": losses, **layers}
+    folders = sorted(path.parent for path in RUNS.rglob("model.safetensors"))
+    runs = {f"run {path.relative_to(RUNS).as_posix()}": functools.partial(_run, path) for path in folders}
+    return {"models": models, "losses": losses, **layers, "runs": runs, "bench": {"hgeo bench --json": _bench}}
 
 
 def measure(case: Callable[[], Record]) -> Record:
@@ -209,6 +214,30 @@ def _model(name: str, space: str, backend: str | None) -> Record:
     logits, hidden = adapter.run_model(model)
     record = {"logits": _summary(logits), "hidden": _summary(hidden), **_gradients(logits, adapter.parameters(model))}
     return {**record, "losses": _rounded(adapter.first_losses(model))}
+
+
+def _bench() -> Record:
+    """The keys of the report, the names of what is compared left out."""
+    found: set[str] = set()
+
+    def walk(value: Any, path: str) -> None:
+        found.add(path)
+        if isinstance(value, dict) and path != "absent":  # what cannot run here is no part of the form
+            named = path.rpartition(".")[2] in ("versions", "contestants", "steps", "over_gats")
+            for key, part in value.items():
+                walk(part, f"{path}.{'*' if named else key}")
+        elif isinstance(value, list):
+            for part in value:
+                walk(part, f"{path}[]")
+
+    for key, part in adapter.bench_report().items():
+        walk(part, key)
+    return dict.fromkeys(sorted(found), "there")
+
+
+def _run(folder: pathlib.Path) -> Record:
+    logits, hidden = adapter.run_model(adapter.load_model(folder))
+    return {"logits": _summary(logits), "hidden": _summary(hidden)}
 
 
 def _seeded(name: str, space: str) -> Record:

@@ -14,7 +14,10 @@ MEASURES, RECORDS = cases(), {name: record.read(name) for name in cases()}
 def test_numbers_are_those_that_were_recorded(name: str, key: str) -> None:
     if key not in RECORDS[name]:
         pytest.fail(f"{key!r} was never recorded; record it with: {record.COMMAND} '{key}'")
-    old, new = RECORDS[name][key], measure(MEASURES[name][key])
+    try:
+        old, new = RECORDS[name][key], measure(MEASURES[name][key])
+    except ImportError as error:
+        pytest.skip(str(error))
     if STREAM in old and STREAM in new and differences({STREAM: old[STREAM]}, {STREAM: new[STREAM]}):
         pytest.skip("torch draws other random numbers here than where this was recorded")
     changes = differences(old, new)
