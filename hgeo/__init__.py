@@ -35,6 +35,7 @@ _NAMES = {
     "register_frame": "manifolds",
     "validate": "manifolds",
     "Graph": "graph",
+    "embed_tree": "data",
 }
 
 __all__ = ["__version__", *sorted(_NAMES), *_ROOMS]

@@ -16,6 +16,7 @@ from hgeo.data._dataset import DataError, Dataset, DataWarning, Origin, make_dat
 from hgeo.data._hierarchy import hierarchy
 from hgeo.data._named import NAMED, available, load_named
 from hgeo.data._own import from_dgl, from_npz, from_pyg
+from hgeo.data._trees import TreeEmbedding, embed_tree
 
 __all__ = [
     "NAMES",
@@ -23,7 +24,9 @@ __all__ = [
     "DataWarning",
     "Dataset",
     "Origin",
+    "TreeEmbedding",
     "available",
+    "embed_tree",
     "from_dgl",
     "from_npz",
     "from_pyg",
