@@ -62,7 +62,7 @@ def plain_mean(manifold: Any, x: Tensor, mean: Tensor) -> Tensor:
 
 
 def _pieces(manifold: Any, x: Tensor) -> list[tuple[Any, Tensor]]:
-    return hgeo.manifolds.frame_of(manifold).pieces(manifold, x)  # type: ignore[attr-defined]
+    return [(factor, x[..., part]) for factor, part in hgeo.manifolds.factors(manifold) or []]
 
 
 def mean_error(space: str, points: int = 1000, steps: int = 300, seed: int = 0) -> float:

@@ -1,4 +1,7 @@
-"""Spaces: a curvature that trains through 0, the stereographic family, the origin frame of any manifold, products.
+"""Spaces: one file each, with the manifold and the :class:`Geometry` that answers what layers, pictures and laws ask.
+
+The stereographic family, the hyperboloid, Klein's ball, the sphere, Euclidean space, scaled spaces and products; the
+origin frame of any geoopt manifold; curvatures that train through 0; the words of space strings. Knows ``hgeo.math``.
 
 >>> import torch, hgeo
 >>> manifold, dim = hgeo.space("ball:2,c=1 x euclidean:1")
@@ -7,53 +10,41 @@
 tensor([1.0000, 0.0000, 3.0000])
 """
 
+from hgeo.manifolds import _euclidean, _functions, _scaled, _sphere  # noqa: F401  (these register themselves)
 from hgeo.manifolds._cdist import Nearest, cdist, nearest
 from hgeo.manifolds._cones import cone_angle, cone_aperture, cone_energy
 from hgeo.manifolds._curvature import bounded_below
-from hgeo.manifolds._frame import (
-    Frame,
-    ambient_dim,
-    dist,
-    exp0,
-    frame_of,
-    frame_scale,
-    intrinsic_dim,
-    log0,
-    register_frame,
-)
+from hgeo.manifolds._functions import *  # noqa: F403
+from hgeo.manifolds._geometry import ConstantCurvature, Geometry, Part
 from hgeo.manifolds._klein import Klein
 from hgeo.manifolds._lorentz import Lorentz, lorentz_curvature
 from hgeo.manifolds._product import Product
 from hgeo.manifolds._space import Space, space
 from hgeo.manifolds._stereographic import PoincareBall, SphereProjection, Stereographic, stereographic_curvature
-from hgeo.manifolds._validate import validate
+from hgeo.manifolds._words import Word, word_names
 
 __all__ = [
-    "Frame",
+    "ConstantCurvature",
+    "Geometry",
     "Klein",
     "Lorentz",
     "Nearest",
+    "Part",
     "PoincareBall",
     "Product",
     "Space",
     "SphereProjection",
     "Stereographic",
-    "ambient_dim",
+    "Word",
     "bounded_below",
     "cdist",
     "cone_angle",
     "cone_aperture",
     "cone_energy",
-    "dist",
-    "exp0",
-    "frame_of",
-    "frame_scale",
-    "intrinsic_dim",
-    "log0",
     "lorentz_curvature",
     "nearest",
-    "register_frame",
     "space",
     "stereographic_curvature",
-    "validate",
+    "word_names",
+    *_functions.__all__,
 ]

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from hgeo.manifolds._frame import dist, frame_of
+from hgeo.manifolds._functions import dist, geometry
 
 __all__ = ["Nearest", "cdist", "nearest"]
 
@@ -118,7 +118,7 @@ def _search(manifold: Any, x: Tensor, y: Tensor, k: int, *, among_themselves: bo
 
 def _points(function: str, manifold: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The points, refused if metadata show that they cannot be."""
-    frame_of(manifold)  # refuses what is no manifold
+    geometry(manifold)  # refuses what is no manifold
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, Tensor) or not value.dtype.is_floating_point:
             kind = value.dtype if isinstance(value, Tensor) else type(value).__name__
@@ -167,7 +167,7 @@ class _Measure(nn.Module):
     def forward(self, x: Tensor, y: Tensor, twice: bool = False) -> Tensor:
         if twice:  # to be differentiated twice
             return dist(self.manifold, x.unsqueeze(-2), y.unsqueeze(-3))
-        return frame_of(self.manifold).pairs(self.manifold, x, y)
+        return geometry(self.manifold).pairs(self.manifold, x, y)
 
 
 class _Tiled(torch.autograd.Function):

@@ -10,18 +10,14 @@ from torch import Tensor
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._curvature import curvature_parameter
-from hgeo.manifolds._frame import Frame, register_frame
+from hgeo.manifolds._functions import register
+from hgeo.manifolds._geometry import ConstantCurvature, dot, folded
 from hgeo.manifolds._lorentz import SMALLEST_C, Lorentz
 from hgeo.manifolds._pairwise import hyperbolic_pairs
-from hgeo.math._contract import of_vectors
-from hgeo.math._models import space_part, time_part
-from hgeo.math._scalars import careful_flatness
+from hgeo.manifolds._stereographic import refuse_outside
+from hgeo.manifolds._words import Word
 
 __all__ = ["Klein"]
-
-
-def _dot(x: Tensor, y: Tensor) -> Tensor:
-    return (x * y).sum(-1, keepdim=True)
 
 
 class Klein(geoopt.manifolds.base.Manifold):
@@ -65,31 +61,32 @@ class Klein(geoopt.manifolds.base.Manifold):
 
     # --- to the hyperboloid and back ---
 
-    def _gamma(self, x: Tensor) -> Tensor:
+    def gamma(self, x: Tensor) -> Tensor:
+        """The Lorentz factor 1/√(1 - c|x|²)."""
         # With a floor, as everywhere: rounding makes 0 of what a point some ulps inside the boundary has.
-        return torch.rsqrt((1 - self.c.to(x.dtype) * _dot(x, x)).clamp(min=torch.finfo(x.dtype).eps / 2))
+        return torch.rsqrt((1 - self.c.to(x.dtype) * dot(x, x)).clamp(min=torch.finfo(x.dtype).eps / 2))
 
     def _up(self, x: Tensor) -> Tensor:
-        gamma = self._gamma(x)
+        gamma = self.gamma(x)
         return torch.cat([gamma * torch.rsqrt(self.c.to(x.dtype)), gamma * x], dim=-1)
 
     def _down(self, y: Tensor) -> Tensor:
-        return space_part(y) / (torch.sqrt(self.c.to(y.dtype)) * time_part(y))
+        return hm.space_part(y) / (torch.sqrt(self.c.to(y.dtype)) * hm.time_part(y))
 
     def _push(self, x: Tensor, u: Tensor) -> Tensor:
         """The tangent vector at the lifted point."""
-        c, gamma = self.c.to(x.dtype), self._gamma(x)
-        slope = gamma**3 * _dot(x, u)
+        c, gamma = self.c.to(x.dtype), self.gamma(x)
+        slope = gamma**3 * dot(x, u)
         return torch.cat([torch.sqrt(c) * slope, gamma * u + c * slope * x], dim=-1)
 
     def _pull(self, x: Tensor, u: Tensor) -> Tensor:
         """The inverse of :meth:`_push`."""
-        return (space_part(u) - torch.sqrt(self.c.to(x.dtype)) * time_part(u) * x) / self._gamma(x)
+        return (hm.space_part(u) - torch.sqrt(self.c.to(x.dtype)) * hm.time_part(u) * x) / self.gamma(x)
 
     # --- geoopt's interface ---
 
     def _check_point_on_manifold(self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5) -> tuple[bool, str | None]:
-        if bool((careful_flatness(x.double(), -self.c.to(x.dtype).double(), dim=-1) > 0).all()):
+        if bool((hm.careful_flatness(x.double(), -self.c.to(x.dtype).double(), dim=-1) > 0).all()):
             return True, None
         return False, "a point has √c|x| ≥ 1 or is not a number; manifold.projx brings it inside"
 
@@ -104,23 +101,23 @@ class Klein(geoopt.manifolds.base.Manifold):
     def proju(self, x: Tensor, u: Tensor) -> Tensor:
         return u
 
-    @of_vectors
+    @hm.of_vectors
     def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
         v = u if v is None else v
-        gamma2 = self._gamma(x) ** 2
-        value = gamma2 * (_dot(u, v) + self.c.to(x.dtype) * gamma2 * _dot(x, u) * _dot(x, v))
+        gamma2 = self.gamma(x) ** 2
+        value = gamma2 * (dot(u, v) + self.c.to(x.dtype) * gamma2 * dot(x, u) * dot(x, v))
         return value if keepdim else value.squeeze(-1)
 
-    @of_vectors
+    @hm.of_vectors
     def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False) -> Tensor:
         """Length of a tangent vector at x, with derivatives 0, not infinite, at the zero vector."""
         return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))
 
-    @of_vectors
+    @hm.of_vectors
     def egrad2rgrad(self, x: Tensor, u: Tensor) -> Tensor:
-        return (u - self.c.to(x.dtype) * _dot(x, u) * x) / self._gamma(x) ** 2
+        return (u - self.c.to(x.dtype) * dot(x, u) * x) / self.gamma(x) ** 2
 
-    @of_vectors
+    @hm.of_vectors
     def dist(self, x: Tensor, y: Tensor, *, keepdim: bool = False) -> Tensor:
         c = self.c
         return hm.dist(hm.klein_to_ball(x, c=c), hm.klein_to_ball(y, c=c), k=-c, keepdim=keepdim)
@@ -128,17 +125,17 @@ class Klein(geoopt.manifolds.base.Manifold):
     def expmap(self, x: Tensor, u: Tensor) -> Tensor:
         return self.projx(self._expmap(x, u))
 
-    @of_vectors
+    @hm.of_vectors
     def _expmap(self, x: Tensor, u: Tensor) -> Tensor:
         return self._down(self.hyperboloid.expmap(self._up(x), self._push(x, u)))
 
     retr = expmap
 
-    @of_vectors
+    @hm.of_vectors
     def logmap(self, x: Tensor, y: Tensor) -> Tensor:
         return self._pull(x, self.hyperboloid.logmap(self._up(x), self._up(y)))
 
-    @of_vectors
+    @hm.of_vectors
     def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
         return self._pull(y, self.hyperboloid.transp(self._up(x), self._up(y), self._push(x, v)))
 
@@ -156,8 +153,17 @@ class Klein(geoopt.manifolds.base.Manifold):
         return geoopt.ManifoldTensor(hm.project(hm.expmap0(v, k=-self.c), k=-self.c), manifold=self)
 
 
-class _KleinFrame(Frame):
-    """x = tanh(√c|v|) v/(√c|v|), with lengths at the origin as they are."""
+class KleinGeometry(ConstantCurvature):
+    """x = tanh(√c|v|) v/(√c|v|), with lengths at the origin as they are; the rest through the Poincaré ball."""
+
+    def curvature(self, manifold: Any) -> Tensor:
+        return -manifold.c
+
+    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+        return hm.klein_to_ball(x, c=manifold.c)
+
+    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+        return manifold.projx(hm.ball_to_klein(y, c=manifold.c))
 
     def exp0(self, manifold: Any, v: Tensor) -> Tensor:
         k = -manifold.c
@@ -166,17 +172,28 @@ class _KleinFrame(Frame):
     def log0(self, manifold: Any, x: Tensor) -> Tensor:
         return hm.logmap0(x, k=-manifold.c)
 
+    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+        return folded(v, -manifold.c)
+
     def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         c = manifold.c.to(x.dtype)
         x, y = hm.klein_to_ball(x, c=c), hm.klein_to_ball(y, c=c)
         f, g = (hm.lambda_x(points, k=-c, keepdim=True) / 2 for points in (x, y))
         return hyperbolic_pairs(x, y, f=f, g=g, c=c)
 
-    def ambient_dim(self, manifold: Any, d: int) -> int:
-        return d
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return n + 1
 
-    def intrinsic_dim(self, manifold: Any, n: int) -> int:
-        return n
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        gamma = manifold.gamma(x)  # Einstein's midpoint Σwγx/Σwγ
+        return torch.cat([gamma * x, gamma], dim=-1)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        total = s[..., -1:]
+        return manifold.projx(s[..., :-1] / torch.where(total == 0, 1.0, total))
+
+    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+        refuse_outside(name, x, manifold.c)
 
 
-register_frame(Klein, _KleinFrame())
+register(Klein, KleinGeometry(), word=Word("klein", Klein, "c", 1.0))

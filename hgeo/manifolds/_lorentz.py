@@ -11,8 +11,10 @@ from torch import Tensor
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._curvature import bounded_below, check_stored, curvature_parameter, put_back
-from hgeo.math._contract import of_vectors
-from hgeo.math._models import space_part, time_part
+from hgeo.manifolds._functions import register
+from hgeo.manifolds._geometry import ConstantCurvature, dot, refuse_rows, unit
+from hgeo.manifolds._pairwise import hyperbolic_pairs
+from hgeo.manifolds._words import Word
 
 __all__ = ["SMALLEST_C", "Lorentz", "lorentz_curvature"]
 
@@ -97,7 +99,7 @@ class Lorentz(geoopt.Lorentz):
     @staticmethod
     def _form(u: Tensor, v: Tensor, keepdim: bool = True) -> Tensor:
         product = u * v
-        result = space_part(product).sum(-1, keepdim=True) - time_part(product)
+        result = hm.space_part(product).sum(-1, keepdim=True) - hm.time_part(product)
         return result if keepdim else result.squeeze(-1)
 
     def _check_point_on_manifold(
@@ -105,22 +107,22 @@ class Lorentz(geoopt.Lorentz):
     ) -> tuple[bool, str | None]:
         # The equation is relative to x₀²: that is the scale at which the numbers of a far point are rounded.
         defect = (self._form(x, x) + 1 / self._curvature(x)).abs()
-        if bool((defect <= atol + rtol * (1 + time_part(x) ** 2)).all()):
+        if bool((defect <= atol + rtol * (1 + hm.time_part(x) ** 2)).all()):
             return True, None
         return False, "a point does not satisfy -x₀² + |x'|² = -1/c; manifold.projx puts it there"
 
     def _check_vector_on_tangent(
         self, x: Tensor, u: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5, dim: int = -1
     ) -> tuple[bool, str | None]:
-        scale = 1 + time_part(x).abs() * u.abs().amax(-1, keepdim=True)
+        scale = 1 + hm.time_part(x).abs() * u.abs().amax(-1, keepdim=True)
         if bool((self._form(x, u).abs() <= atol + rtol * scale).all()):
             return True, None
         return False, "a vector is not Minkowski-orthogonal to its point; manifold.proju makes it so"
 
-    @of_vectors
+    @hm.of_vectors
     def projx(self, x: Tensor, *, dim: int = -1, margin: float | None = None) -> Tensor:
         """The point with the same spatial part, within the radius that the dtype can tell apart."""
-        return self._point(self._within(x, space_part(x), margin))
+        return self._point(self._within(x, hm.space_part(x), margin))
 
     def _within(self, x: Tensor, spatial: Tensor, margin: float | None) -> Tensor:
         # The radius that the ball's margin allows: √c|X'| = 2ρ/(1-ρ²) at ρ = √c|x|. Divided first: far beyond it the
@@ -135,7 +137,7 @@ class Lorentz(geoopt.Lorentz):
         time = torch.sqrt(1 / self._curvature(spatial) + (spatial * spatial).sum(-1, keepdim=True))
         return torch.cat([time, spatial], dim=-1)
 
-    @of_vectors
+    @hm.of_vectors
     def proju(self, x: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
         defect = self._form(x, v)
         # What a tangent vector gives by rounding alone is no defect: multiplied by c x₀ it would be larger than v.
@@ -145,31 +147,31 @@ class Lorentz(geoopt.Lorentz):
 
     def _height(self, x: Tensor) -> Tensor:
         """1 + √c x₀: the point of the ball is x'/height, and its 1 - c|x|² is 2/height."""
-        return 1 + torch.sqrt(self._curvature(x)) * time_part(x)
+        return 1 + torch.sqrt(self._curvature(x)) * hm.time_part(x)
 
     def _carried0(self, x: Tensor, u: Tensor) -> Tensor:
         """A tangent vector at x carried to the origin: d coordinates, as long as u is."""
-        at, along = space_part(x), space_part(u)
-        turn = torch.sqrt(self._curvature(x)) * (at * along).sum(-1, keepdim=True) / (time_part(x) * self._height(x))
+        at, along = hm.space_part(x), hm.space_part(u)
+        turn = torch.sqrt(self._curvature(x)) * (at * along).sum(-1, keepdim=True) / (hm.time_part(x) * self._height(x))
         return along - turn * at
 
     def _carried(self, y: Tensor, a: Tensor) -> Tensor:
         """Back from the origin to y."""
-        at, c = space_part(y), self._curvature(y)
+        at, c = hm.space_part(y), self._curvature(y)
         along = (at * a).sum(-1, keepdim=True)
         return torch.cat([torch.sqrt(c) * along, a + c * along / self._height(y) * at], dim=-1)
 
-    @of_vectors
+    @hm.of_vectors
     def egrad2rgrad(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
-        return self.proju(x, torch.cat([-time_part(u), space_part(u)], dim=-1))
+        return self.proju(x, torch.cat([-hm.time_part(u), hm.space_part(u)], dim=-1))
 
-    @of_vectors
+    @hm.of_vectors
     def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False, dim: int = -1) -> Tensor:
         """⟨u, v⟩ of tangent vectors at x; never negative for u = v."""
         a = self._carried0(x, u)
         return (a * (a if v is None else self._carried0(x, v))).sum(-1, keepdim=keepdim)
 
-    @of_vectors
+    @hm.of_vectors
     def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
         return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))
 
@@ -180,7 +182,7 @@ class Lorentz(geoopt.Lorentz):
         tangent = hm.lorentz_logmap0(x, c=self.c)
         return hm.safe_sqrt((tangent * tangent).sum(-1, keepdim=keepdim))
 
-    @of_vectors
+    @hm.of_vectors
     def expmap(
         self,
         x: Tensor,
@@ -200,8 +202,8 @@ class Lorentz(geoopt.Lorentz):
         a = torch.where(beyond, a * (limit * torch.rsqrt(torch.where(beyond, squared, 1.0))), a)
         # x ⊕ exp0(a), as the layers add: a sum s of points of the ball is h (s + c|s|² x'/2) on the hyperboloid.
         # A short step is added to x', so that none at all leaves x as it is.
-        at, step, height_x = space_part(x), hm.lorentz_expmap0(a, c=c), self._height(x)
-        height, moved = self._height(step), space_part(step)
+        at, step, height_x = hm.space_part(x), hm.lorentz_expmap0(a, c=c), self._height(x)
+        height, moved = self._height(step), hm.space_part(step)
         s = at / height_x + moved / height
         along = (moved * moved).sum(-1, keepdim=True) / height + (at * moved).sum(-1, keepdim=True) / height_x
         y = torch.where(
@@ -214,11 +216,11 @@ class Lorentz(geoopt.Lorentz):
 
     def expmap0(self, u: Tensor, *, project: bool = True, dim: int = -1) -> Tensor:
         """Exponential map at the origin of a tangent vector in ambient numbers (its first one is 0)."""
-        return hm.lorentz_expmap0(space_part(u), c=self.c)
+        return hm.lorentz_expmap0(hm.space_part(u), c=self.c)
 
     def logmap0(self, x: Tensor, *, dim: int = -1) -> Tensor:
         tangent = hm.lorentz_logmap0(x, c=self.c)
-        return torch.cat([torch.zeros_like(time_part(tangent)), tangent], dim=-1)
+        return torch.cat([torch.zeros_like(hm.time_part(tangent)), tangent], dim=-1)
 
     def _gap(self, x: Tensor, y: Tensor) -> Tensor:
         """c(cosh - 1)/c of the pair: 2 sinh²(√c d/2), from the accurate distance."""
@@ -226,7 +228,7 @@ class Lorentz(geoopt.Lorentz):
         half = hm.lorentz_dist(x, y, c=c, keepdim=True) / 2
         return 2 * c * half * half * hm.sin_ratio(-c * half * half) ** 2
 
-    @of_vectors
+    @hm.of_vectors
     def logmap(self, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         c = self._curvature(x)
         distance = hm.lorentz_dist(x, y, c=c, keepdim=True)
@@ -234,13 +236,13 @@ class Lorentz(geoopt.Lorentz):
         direction = (y - x) - self._gap(x, y) * x
         return direction / hm.sin_ratio(-c * distance * distance)
 
-    @of_vectors
+    @hm.of_vectors
     def transp(self, x: Tensor, y: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
         # The ball's gyration gyr[p, -q] = 1 + 2 (w² - h w)/n between the points p of y and q of x, w = -c p∧(p - q),
         # turns v at the origin; h and n are sums of positive terms here.
         c, height_x, height_y = self._curvature(x), self._height(x), self._height(y)
-        p = space_part(y) / height_y
-        s = p - space_part(x) / height_x
+        p = hm.space_part(y) / height_y
+        s = p - hm.space_part(x) / height_x
         squared = c * (s * s).sum(-1, keepdim=True)
         half = 1 / height_x + 1 / height_y + squared / 2
         bent = -c * p
@@ -254,8 +256,8 @@ class Lorentz(geoopt.Lorentz):
 
     def _pole(self, x: Tensor) -> Tensor:
         """The origin, once for each of the points."""
-        time = torch.rsqrt(self._curvature(x)).expand_as(time_part(x))
-        return torch.cat([time, torch.zeros_like(space_part(x))], dim=-1)
+        time = torch.rsqrt(self._curvature(x)).expand_as(hm.time_part(x))
+        return torch.cat([time, torch.zeros_like(hm.space_part(x))], dim=-1)
 
     def transp0(self, y: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
         return self.transp(self._pole(y), y, u)
@@ -309,3 +311,119 @@ class Lorentz(geoopt.Lorentz):
 def lorentz_curvature(manifold: Any) -> Tensor:
     """c of a hyperboloid, hgeo's or geoopt's."""
     return manifold.c if isinstance(manifold, Lorentz) else 1 / manifold.k
+
+
+def _raised(x: Tensor) -> Tensor:
+    """float16 and bfloat16 in float32; anything else as it is."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+class LorentzGeometry(ConstantCurvature):
+    """The hyperboloid. Of a point only the spatial part X' is computed: it determines the time X₀ = √(1/c + |X'|²)."""
+
+    extra_numbers = 1
+
+    def curvature(self, manifold: Any) -> Tensor:
+        return -lorentz_curvature(manifold)
+
+    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+        c = lorentz_curvature(manifold)
+        return hm.lorentz_expmap0(_stopped(v, c), c=c)
+
+    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+        return hm.lorentz_logmap0(x, c=lorentz_curvature(manifold))
+
+    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+        return _stopped(v, lorentz_curvature(manifold))
+
+    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return hm.lorentz_dist(x, y, c=lorentz_curvature(manifold))
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        c = lorentz_curvature(manifold).to(x.dtype)
+        # 1 - c|p|² of a point p of the ball is 2/(1 + √c X₀), without cancellation
+        f, g = ((1 + torch.sqrt(c) * hm.time_part(points)) / 2 for points in (x, y))
+        return hyperbolic_pairs(hm.lorentz_to_ball(x, c=c), hm.lorentz_to_ball(y, c=c), f=f, g=g, c=c)
+
+    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+        return hm.lorentz_to_ball(x, c=lorentz_curvature(manifold))
+
+    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+        c = lorentz_curvature(manifold)
+        return self.project(manifold, hm.ball_to_lorentz(hm.project(y, k=-c), c=c))
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return self._point(manifold, x[..., 1:])
+
+    def _point(self, manifold: Any, spatial: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+        """The point of ``dtype`` (that of ``spatial`` unless it is given) with this spatial part, or one nearer."""
+        dtype = spatial.dtype if dtype is None else dtype
+        spatial = _raised(spatial)  # squares of what float16 can hold are more than it can hold
+        c = lorentz_curvature(manifold).to(spatial.dtype)
+        # The radius that the ball's margin allows: √c|X'| = 2ρ/(1-ρ²) at ρ = √c|x|.
+        rho = 1 - hm.boundary_margin(dtype)
+        limit = 2 * rho / ((1 - rho) * (1 + rho))
+        squared = c * dot(spatial, spatial)
+        outside = squared > limit * limit
+        spatial = torch.where(outside, spatial * (limit * torch.rsqrt(torch.where(outside, squared, 1.0))), spatial)
+        return torch.cat([torch.sqrt(1 / c + dot(spatial, spatial)), spatial], dim=-1).to(dtype)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return self._point(manifold, self._translated(manifold, p[..., 1:], p[..., :1], x))
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return self._point(manifold, self._translated(manifold, -p[..., 1:], p[..., :1], x))
+
+    @staticmethod
+    def _translated(manifold: Any, p_spatial: Tensor, p_time: Tensor, x: Tensor) -> Tensor:
+        """The spatial part of P ⊕ X, in the form of Möbius addition that does not cancel.
+
+        With h = 1 + √c X₀ the ball point is X'/h and 1 - c|X'/h|² = 2/h, so that a sum s of ball points gives
+        h_x (s + c|s|² P'/2).
+        """
+        c = lorentz_curvature(manifold).to(x.dtype)
+        root = torch.sqrt(c)
+        height = 1 + root * x[..., :1]
+        s = p_spatial / (1 + root * p_time) + x[..., 1:] / height
+        return height * (s + c * dot(s, s) * p_spatial / 2)
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return n
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        return x
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        dtype, s = s.dtype, _raised(s)
+        c = lorentz_curvature(manifold).to(s.dtype)
+        time, spatial = s[..., :1], s[..., 1:]
+        squared = time * time
+        # Far out the difference is rounding noise of the size of eps·X₀²: no smaller length can be believed.
+        length = torch.maximum(squared - dot(spatial, spatial), torch.finfo(s.dtype).eps * squared)
+        return self._point(manifold, spatial * torch.rsqrt(c * torch.where(squared == 0, 1.0, length)), dtype)
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        c = lorentz_curvature(manifold).to(x.dtype)
+        sine = dot(self._translated(manifold, -p[..., 1:], p[..., :1], x), unit(a))
+        return (sine * hm.arsin_ratio(-c * sine * sine)).squeeze(-1)
+
+    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+        c = lorentz_curvature(manifold).to(x.dtype)
+        form = c * ((x[..., 1:] ** 2).sum(-1) - x[..., 0] ** 2)
+        off = (form + 1).abs() > 64 * torch.finfo(x.dtype).eps * (1 + c * x[..., 0] ** 2)
+        message = "c(-x₀² + |x'|²) = {:.9g} instead of -1 with x₀ > 0"
+        refuse_rows(name, off | (x[..., 0] <= 0), lambda at: message.format(float(form[at])))
+
+
+def _stopped(v: Tensor, c: Tensor) -> Tensor:
+    """Tangent vectors at the radius at which the ball's points are stopped: beyond it a dtype cannot tell points apart,
+    and soon sinh is infinite."""
+    limit = 2 * math.atanh(1 - hm.boundary_margin(v.dtype))
+    dtype, v = v.dtype, _raised(v)
+    squared = c.to(v.dtype) * dot(v, v)
+    outside = squared > limit * limit
+    factor = limit * torch.rsqrt(torch.where(outside, squared, 1.0))
+    return torch.where(outside, v * factor, v).to(dtype)
+
+
+register(geoopt.Lorentz, LorentzGeometry(), word=Word("lorentz", Lorentz, "c", 1.0))

@@ -5,11 +5,32 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
+import torch
 from torch import Tensor
 
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
-from hgeo.manifolds._frame import ambient_dim, dist, frame_of
+from hgeo.manifolds._functions import (
+    ambient_dim,
+    describe,
+    dist,
+    exp0,
+    fold,
+    frame_scale,
+    geometry,
+    has_mobius,
+    intrinsic_dim,
+    lift,
+    log0,
+    lower,
+    project,
+    register,
+    sqdist,
+    translate,
+    translate_back,
+    validate,
+)
+from hgeo.manifolds._geometry import Geometry, Part
 
 __all__ = ["Product"]
 
@@ -61,7 +82,137 @@ class Product(geoopt.ProductManifold):
 
     def factors(self, x: Tensor) -> list[tuple[Any, Tensor]]:
         """Each factor with its part of the points ``x``."""
-        return frame_of(self).pieces(self, x)  # type: ignore[attr-defined]
+        return _pieces(self, x)
 
     def extra_repr(self) -> str:
         return f"dims={self.dims}"
+
+
+def _factors(manifold: Any) -> list[tuple[Any, int, int]]:
+    """(factor, intrinsic dimension, numbers) of each factor."""
+    sizes = [part.stop - part.start for part in manifold.slices]
+    return [(m, intrinsic_dim(m, n), n) for m, n in zip(manifold.manifolds, sizes, strict=True)]
+
+
+def _check(manifold: Any, given: int, expected: int, what: str) -> None:
+    if given != expected:
+        raise ValueError(f"{what} of {manifold} have {expected} numbers in their last dimension, got {given}")
+
+
+def _pieces(manifold: Any, x: Tensor) -> list[tuple[Any, Tensor]]:
+    """Each factor with its part of the point."""
+    sizes = [part.stop - part.start for part in manifold.slices]
+    _check(manifold, x.shape[-1], sum(sizes), "points")
+    return list(zip(manifold.manifolds, x.split(sizes, dim=-1), strict=True))
+
+
+class ProductGeometry(Geometry):
+    """Factor by factor. Coordinates are those of the factors, side by side; where their scales differ they become 1."""
+
+    def _coordinates(self, manifold: Any, v: Tensor) -> list[tuple[Any, Tensor, float]]:
+        """Each factor with its coordinates, and what these are multiplied by to be in its own unit."""
+        dims = [d for _, d, _ in _factors(manifold)]
+        _check(manifold, v.shape[-1], sum(dims), "tangent coordinates")
+        whole = self.scale(manifold)
+        pieces = zip(manifold.manifolds, v.split(dims, dim=-1), strict=True)
+        return [(m, piece, whole / frame_scale(m)) for m, piece in pieces]
+
+    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+        return torch.cat([exp0(m, piece * unit) for m, piece, unit in self._coordinates(manifold, v)], dim=-1)
+
+    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+        whole = self.scale(manifold)
+        return torch.cat([log0(m, piece) * (frame_scale(m) / whole) for m, piece in _pieces(manifold, x)], dim=-1)
+
+    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+        return torch.cat([fold(m, piece * unit) / unit for m, piece, unit in self._coordinates(manifold, v)], dim=-1)
+
+    def scale(self, manifold: Any) -> float:
+        scales = {frame_scale(m) for m in manifold.manifolds}
+        return scales.pop() if len(scales) == 1 else 1.0
+
+    def ambient_dim(self, manifold: Any, d: int) -> int:
+        factors = _factors(manifold)
+        own = sum(d for _, d, _ in factors)
+        if d != own:
+            raise ValueError(f"{manifold} has dimension {own}, asked for {d}; a product's dimension is fixed once made")
+        return sum(n for _, _, n in factors)
+
+    def intrinsic_dim(self, manifold: Any, n: int) -> int:
+        factors = _factors(manifold)
+        _check(manifold, n, sum(n for _, _, n in factors), "points")
+        return sum(d for _, d, _ in factors)
+
+    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return hm.safe_sqrt(self.sqdist(manifold, x, y))
+
+    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        pairs = zip(_pieces(manifold, x), _pieces(manifold, y), strict=True)
+        return torch.stack([sqdist(m, a, b) for (m, a), (_, b) in pairs], dim=-1).sum(-1)
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        factors = zip(_pieces(manifold, x), _pieces(manifold, y), strict=True)
+        squares = [geometry(m).pairs(m, a, b) ** 2 for (m, a), (_, b) in factors]
+        return hm.safe_sqrt(torch.stack(squares, dim=-1).sum(-1))
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return torch.cat([project(m, part) for m, part in _pieces(manifold, x)], dim=-1)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        pairs = zip(_pieces(manifold, p), _pieces(manifold, x), strict=True)
+        return torch.cat([translate(m, a, b) for (m, a), (_, b) in pairs], dim=-1)
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        pairs = zip(_pieces(manifold, p), _pieces(manifold, x), strict=True)
+        return torch.cat([translate_back(m, a, b) for (m, a), (_, b) in pairs], dim=-1)
+
+    def _lifted_dims(self, manifold: Any) -> list[int]:
+        return [geometry(m).lifted_dim(m, n) for m, _, n in _factors(manifold)]
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return sum(self._lifted_dims(manifold))
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        return torch.cat([lift(m, part) for m, part in _pieces(manifold, x)], dim=-1)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        parts = s.split(self._lifted_dims(manifold), dim=-1)
+        return torch.cat([lower(m, part) for m, part in zip(manifold.manifolds, parts, strict=True)], dim=-1)
+
+    def plane_score(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        points = zip(_pieces(manifold, x), _pieces(manifold, p), self._coordinates(manifold, a), strict=True)
+        # A normal keeps its Riemannian length in the unit of the factor.
+        scores = [geometry(m).plane_score(m, part, q, b * unit) for (m, part), (_, q), (_, b, unit) in points]
+        return torch.stack(scores, dim=-1).sum(-1)
+
+    def parts(self, manifold: Any, d: int) -> list[Part] | None:
+        found, start, whole = [], 0, self.scale(manifold)
+        for m, size, _ in _factors(manifold):
+            inside = geometry(m).parts(m, size)
+            if inside is None:
+                return None
+            for part in inside:
+                place = slice(start + part.coordinates.start, start + part.coordinates.stop)
+                found.append(Part(place, part.curvature, whole))
+            start += size
+        return found
+
+    def factors(self, manifold: Any) -> list[tuple[Any, slice]]:
+        return list(zip(manifold.manifolds, manifold.slices, strict=True))
+
+    def has_mobius(self, manifold: Any) -> bool:
+        return all(has_mobius(m) for m in manifold.manifolds)
+
+    def free_coordinates(self, manifold: Any) -> bool:
+        return all(geometry(m).free_coordinates(m) for m in manifold.manifolds)
+
+    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+        for index, (factor, part) in enumerate(_pieces(manifold, x)):
+            validate(factor, part, name=f"{name}, factor {index}")
+
+    def describe(self, manifold: Any, dim: int | None = None) -> str:
+        parts = [describe(m, d) for m, d, _ in _factors(manifold)]
+        return " x ".join(f"({part})" if " x " in part else part for part in parts)
+
+
+register(geoopt.ProductManifold, ProductGeometry())

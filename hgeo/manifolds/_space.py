@@ -5,11 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple, NoReturn
 
-from hgeo._geoopt import geoopt
-from hgeo.manifolds._klein import Klein
-from hgeo.manifolds._lorentz import Lorentz
 from hgeo.manifolds._product import Product
-from hgeo.manifolds._stereographic import PoincareBall, SphereProjection, Stereographic
+from hgeo.manifolds._words import find_word, word_names
 
 __all__ = ["Space", "space"]
 
@@ -21,18 +18,6 @@ class Space(NamedTuple):
     dim: int
 
 
-# name -> (the curvature's key, its default, how to make it); no key: the curvature is fixed
-_KINDS: dict[str, tuple[str | None, float, Any]] = {
-    "ball": ("c", 1.0, PoincareBall),
-    "stereo": ("k", 0.0, Stereographic),
-    "sproj": ("k", 1.0, SphereProjection),
-    "lorentz": ("c", 1.0, Lorentz),
-    "klein": ("c", 1.0, Klein),
-    "sphere": (None, 1.0, geoopt.Sphere),
-    "euclidean": (None, 0.0, lambda: geoopt.Euclidean(1)),
-}
-
-
 def _refuse(text: str, position: int, problem: str) -> NoReturn:
     raise ValueError(f"space string: {problem}\n  {text}\n  {' ' * position}^")
 
@@ -42,8 +27,9 @@ def _factor(text: str, start: int, end: int) -> Space:
     head = re.match(r"\s*([A-Za-z]*)", part)
     assert head is not None
     name, at = head.group(1), start + head.start(1)
-    if name not in _KINDS:
-        _refuse(text, at, f"expected one of {', '.join(_KINDS)}, got {name or 'nothing'!r}")
+    kind = find_word(name)
+    if kind is None:
+        _refuse(text, at, f"expected one of {', '.join(word_names())}, got {name or 'nothing'!r}")
     position = start + head.end()
     if position >= end or text[position] != ":":
         _refuse(text, position, f"expected ':' and a dimension after {name!r}, as in '{name}:16'")
@@ -51,7 +37,7 @@ def _factor(text: str, start: int, end: int) -> Space:
     if number is None or int(number.group(1)) < 1:
         _refuse(text, position + 1, "expected a dimension, a whole number of at least 1")
     dim, position = int(number.group(1)), number.end()
-    key, value, make = _KINDS[name]
+    _, make, key, value = kind
     learnable, given, number_at = False, False, position
     while position < end:
         if text[position] != ",":
@@ -88,7 +74,9 @@ def space(text: str) -> Space:
 
     ``ball:16``, ``ball:16,c=0.5``, ``ball:16,c=learn``, ``ball:16,c=0.5,learn`` (trained from 0.5),
     ``stereo:8,k=learn``, ``lorentz:8``, ``klein:8``, ``sphere:4`` (embedded), ``sproj:4`` (projected),
-    ``euclidean:4``. Several factors make a :class:`hgeo.Product`.
+    ``euclidean:4``. Several factors make a :class:`hgeo.Product`. A space of your own has a word, too: that given to
+    :func:`hgeo.register`. For the command line name its module in the environment variable ``HGEO_PLUGINS``, or let
+    your package offer it as an entry point ``hgeo.spaces``.
 
     >>> import hgeo
     >>> manifold, dim = hgeo.space("ball:16,c=learn x sphere:4")

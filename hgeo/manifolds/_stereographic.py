@@ -11,9 +11,12 @@ from torch import Tensor, nn
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._curvature import bounded_below, check_stored, curvature_parameter, put_back
-from hgeo.math._scalars import careful_flatness
+from hgeo.manifolds._functions import register
+from hgeo.manifolds._geometry import ConstantCurvature, refuse_rows
+from hgeo.manifolds._pairwise import hyperbolic_pairs
+from hgeo.manifolds._words import Word
 
-__all__ = ["PoincareBall", "SphereProjection", "Stereographic", "stereographic_curvature"]
+__all__ = ["PoincareBall", "SphereProjection", "Stereographic", "refuse_outside", "stereographic_curvature"]
 
 
 class Stereographic(geoopt.Stereographic):
@@ -72,7 +75,7 @@ class Stereographic(geoopt.Stereographic):
     def _check_point_on_manifold(
         self, x: Tensor, *, atol: float = 1e-5, rtol: float = 1e-5, dim: int = -1
     ) -> tuple[bool, str | None]:
-        inside = careful_flatness(x.double(), self.k.to(x.dtype).double(), dim) > 0
+        inside = hm.careful_flatness(x.double(), self.k.to(x.dtype).double(), dim) > 0
         if bool(inside.all()):
             return True, None
         return False, "a point has √c|x| ≥ 1 or is not a number; hgeo.validate(manifold, x) says which row"
@@ -352,6 +355,79 @@ class SphereProjection(_OneSided, geoopt.SphereProjection):
     @property
     def k(self) -> Tensor:
         return self._magnitude
+
+
+class StereographicGeometry(ConstantCurvature):
+    """x = tan_k(|v|) v/|v|; a unit coordinate vector has length λ_0 = 2.
+
+    Reading a trained curvature costs a graph node: each operation reads it once.
+    """
+
+    def curvature(self, manifold: Any) -> Tensor:
+        return manifold.k
+
+    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+        return x
+
+    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+        return hm.project(y, k=manifold.k)
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return hm.project(x, k=manifold.k)
+
+    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+        k = manifold.k
+        return hm.project(hm.expmap0(v, k=k), k=k)
+
+    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+        return hm.logmap0(x, k=manifold.k)
+
+    def scale(self, manifold: Any) -> float:
+        return 2.0
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        if not isinstance(manifold, geoopt.PoincareBall):  # the only one whose curvature has a known sign
+            return super().pairs(manifold, x, y)
+        k = manifold.k.to(x.dtype)
+        f, g = (hm.lambda_x(points, k=k, keepdim=True) / 2 for points in (x, y))
+        return hyperbolic_pairs(x, y, f=f, g=g, c=-k)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        k = manifold.k
+        return hm.project(hm.mobius_add(p, x, k=k), k=k)
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        k = manifold.k
+        return hm.project(hm.mobius_add(-p, x, k=k), k=k)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        k = manifold.k
+        return hm.project(hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=k), k=k)
+
+    def has_mobius(self, manifold: Any) -> bool:
+        return True
+
+    def free_coordinates(self, manifold: Any) -> bool:
+        return True
+
+    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+        refuse_outside(name, x, (-manifold.k).clamp(min=0))
+
+
+def refuse_outside(name: str, x: Tensor, c: Tensor) -> None:
+    """Refuse rows that are no points of the ball √c|x| < 1."""
+    # 1 - c|x|² with all of its digits: a point one ulp inside is a point.
+    c, wide = c.to(x.dtype).double(), x.double()
+    outside = hm.careful_flatness(wide, -c, dim=-1).squeeze(-1) <= 0
+    radius = (c * (wide * wide).sum(-1)).sqrt()
+    hint = "and a point of the ball has less than 1; manifold.projx(x) brings it inside"
+    refuse_rows(name, outside, lambda at: f"√c|x| = {float(radius[at]):.9g}, {hint}")
+
+
+_GEOMETRY = StereographicGeometry()
+register(geoopt.PoincareBall, _GEOMETRY, word=Word("ball", PoincareBall, "c", 1.0))
+register(geoopt.Stereographic, _GEOMETRY, word=Word("stereo", Stereographic, "k", 0.0))
+register(geoopt.SphereProjection, _GEOMETRY, word=Word("sproj", SphereProjection, "k", 1.0))
 
 
 def stereographic_curvature(manifold: Any) -> Tensor | None:

@@ -11,9 +11,18 @@ space has k < 0. Vectors lie along ``dim`` (default: the last). Names follow geo
 
 from hgeo.math import _cones, _models, _stereographic
 from hgeo.math._cones import *  # noqa: F403
-from hgeo.math._contract import Curvature, boundary_margin
+from hgeo.math._contract import Curvature, boundary_margin, floating, of_vectors
 from hgeo.math._models import *  # noqa: F403
-from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, safe_sqrt, sin_ratio, tan_ratio
+from hgeo.math._models import space_part, time_part
+from hgeo.math._scalars import (
+    arsin_ratio,
+    artan_ratio,
+    careful_flatness,
+    cos_ratio,
+    safe_sqrt,
+    sin_ratio,
+    tan_ratio,
+)
 from hgeo.math._stereographic import *  # noqa: F403
 
 __all__ = [
@@ -21,10 +30,15 @@ __all__ = [
     "arsin_ratio",
     "artan_ratio",
     "boundary_margin",
+    "careful_flatness",
     "cos_ratio",
+    "floating",
+    "of_vectors",
     "safe_sqrt",
     "sin_ratio",
+    "space_part",
     "tan_ratio",
+    "time_part",
     *_cones.__all__,
     *_models.__all__,
     *_stereographic.__all__,

@@ -117,9 +117,7 @@ def log0_undoes_exp0(manifold: Any) -> bool:
 
 def is_stereographic(manifold: Any) -> bool:
     """Whether points have ball coordinates and Möbius operations: the stereographic family, and products of it."""
-    if isinstance(manifold, geoopt.ProductManifold):
-        return all(is_stereographic(factor) for factor in manifold.manifolds)
-    return manifolds.stereographic_curvature(manifold) is not None
+    return manifolds.has_mobius(manifold)
 
 
 def constant_curvature(manifold: Any) -> Tensor | None:

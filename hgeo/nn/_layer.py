@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
+from hgeo.manifolds import describe
 
 __all__ = ["Layer", "carry_factor", "choice", "coordinates", "describe", "point_parameter", "positive"]
 
@@ -105,31 +106,3 @@ def point_parameter(manifold: Any, dim: int, *batch: int) -> Any:
     """A ``geoopt.ManifoldParameter`` of points at the origin, shape (*batch, numbers of a point)."""
     origin = manifolds.exp0(manifold, torch.zeros(*batch, dim)).detach()
     return geoopt.ManifoldParameter(origin, manifold=manifold)
-
-
-def describe(manifold: Any, dim: int | None = None) -> str:
-    """A space in the notation of space strings, such as ``ball:16,c=0.5,learn``; ``R:8`` for plain vectors."""
-    size = "" if dim is None else f":{dim}"
-    if manifold is None:
-        return f"R{size}"
-    if isinstance(manifold, geoopt.ProductManifold):
-        parts = []
-        for factor, part in zip(manifold.manifolds, manifold.slices, strict=True):
-            parts.append(describe(factor, manifolds.intrinsic_dim(factor, part.stop - part.start)))
-        return " x ".join(f"({part})" if " x " in part else part for part in parts)
-    if isinstance(manifold, geoopt.Scaled):
-        return f"{float(manifold.scale.detach()):.4g}·({describe(manifold.base, dim)})"
-    if isinstance(manifold, geoopt.PoincareBall):
-        name, symbol, value = "ball", "c", -manifold.k
-    elif isinstance(manifold, geoopt.SphereProjection):
-        name, symbol, value = "sproj", "k", manifold.k
-    elif isinstance(manifold, geoopt.Stereographic):
-        name, symbol, value = "stereo", "k", manifold.k
-    elif isinstance(manifold, geoopt.Lorentz):
-        name, symbol, value = "lorentz", "c", manifolds.lorentz_curvature(manifold)
-    elif isinstance(manifold, manifolds.Klein):
-        name, symbol, value = "klein", "c", manifold.c
-    else:
-        return {geoopt.Sphere: "sphere", geoopt.Euclidean: "euclidean"}.get(type(manifold), str(manifold)) + size
-    learn = ",learn" if any(parameter.requires_grad for parameter in manifold.parameters()) else ""
-    return f"{name}{size},{symbol}={float(value.detach()):.4g}{learn}"

@@ -9,8 +9,6 @@ from torch import Tensor
 
 from hgeo import manifolds
 from hgeo import math as hm
-from hgeo._geoopt import geoopt
-from hgeo.nn import _geometry
 
 __all__ = ["How", "check_mean", "segment_mean"]
 
@@ -20,7 +18,7 @@ How = Literal["gyro", "tangent", "frechet"]
 def check_mean(manifold: Any, how: How) -> None:
     """Refuse a manifold that has no mean of this kind, when a layer is made."""
     if how == "gyro":
-        _geometry.check_midpoint(manifold)
+        manifolds.geometry(manifold).lifted_dim(manifold, 2)  # says so if there is none
 
 
 def segment_mean(
@@ -31,7 +29,7 @@ def segment_mean(
     A segment without rows, or without weight, gets the origin.
     """
     if how == "gyro":
-        return _geometry.lower(manifold, _sums(weights.unsqueeze(-1) * _geometry.lift(manifold, x), index, segments))
+        return manifolds.lower(manifold, _sums(weights.unsqueeze(-1) * manifolds.lift(manifold, x), index, segments))
     share = _shares(weights, index, segments)
     if how == "tangent":
         return manifolds.exp0(manifold, _sums(share * manifolds.log0(manifold, x), index, segments))
@@ -56,50 +54,59 @@ def _frechet(manifold: Any, x: Tensor, share: Tensor, index: Tensor, segments: i
     objective. Then one Newton step with gradients, δ = H⁻¹ Σ w log_μ x with H held fixed. At the minimum the sum is 0,
     so that its derivative is exactly that of the implicit function theorem, in x, in the weights and in the curvature.
     """
-    if isinstance(manifold, geoopt.ProductManifold):  # the objective is a sum over factors
-        pieces = manifolds.frame_of(manifold).pieces(manifold, x)  # type: ignore[attr-defined]
-        means = [_frechet(factor, part, share, index, segments, iterations) for factor, part in pieces]
-        return torch.cat(means, dim=-1)
-    if isinstance(manifold, geoopt.Scaled):  # another unit of length
-        return _frechet(manifold.base, x, share, index, segments, iterations)
-    if isinstance(manifold, geoopt.Euclidean):
+    if manifolds.geometry(manifold).is_plain(manifold):
         return _sums(share * x, index, segments)
     with torch.no_grad():
         middle = _start(manifold, x, share, index, segments)
         for _ in range(iterations):
-            v = manifolds.log0(manifold, _geometry.translate_back(manifold, middle[index], x))
-            _, across = _hessian(manifold, v)
-            bound = _sums(share * across.clamp(min=1.0), index, segments)
+            v = manifolds.log0(manifold, manifolds.translate_back(manifold, middle[index], x))
+            bounds = []
+            for part in _parts(manifold, v):
+                _, across = _hessian(part, v)
+                total = _sums(share * across.clamp(min=1.0), index, segments)
+                bounds.append(total.expand(-1, part.coordinates.stop - part.coordinates.start))
+            bound = torch.cat(bounds, dim=-1)
             step = _sums(share * v, index, segments) / torch.where(bound == 0, 1.0, bound)
-            middle = _geometry.translate(manifold, middle, manifolds.exp0(manifold, step))
+            middle = manifolds.translate(manifold, middle, manifolds.exp0(manifold, step))
     # Numbers that follow from others (the time of a hyperboloid's point) follow the curvature again.
-    middle = _geometry.project(manifold, middle)
-    v = manifolds.log0(manifold, _geometry.translate_back(manifold, middle[index], x))
+    middle = manifolds.project(manifold, middle)
+    v = manifolds.log0(manifold, manifolds.translate_back(manifold, middle[index], x))
     gradient = _sums(share * v, index, segments)
-    with torch.no_grad():
-        unit, across = _hessian(manifold, v)
-        outer = (share * (1 - across)).unsqueeze(-1) * unit.unsqueeze(-1) * unit.unsqueeze(-2)
-        flat = _sums(share * across, index, segments).unsqueeze(-1)
-        eye = torch.eye(v.shape[-1], dtype=v.dtype, device=v.device)
-        empty = _sums(share, index, segments).unsqueeze(-1) == 0
-        hessian = _sums(outer, index, segments) + torch.where(empty, 1.0, flat) * eye
-        inverse = torch.linalg.inv(hessian)
-    step = (inverse * gradient.unsqueeze(-2)).sum(-1)
-    return _geometry.translate(manifold, middle, manifolds.exp0(manifold, step))
+    steps = []
+    for part in _parts(manifold, v):
+        inverse = _inverse_hessian(part, v, share, index, segments)
+        steps.append((inverse * gradient[:, part.coordinates].unsqueeze(-2)).sum(-1))
+    return manifolds.translate(manifold, middle, manifolds.exp0(manifold, torch.cat(steps, dim=-1)))
+
+
+def _parts(manifold: Any, v: Tensor) -> list[manifolds.Part]:
+    """The objective is a sum over factors. An unknown manifold is treated as flat: plain steps, and a derivative to
+    first order in its curvature."""
+    d = v.shape[-1]
+    return manifolds.parts(manifold, d) or [manifolds.Part(slice(0, d), v.new_zeros(()), 1.0)]
 
 
 def _start(manifold: Any, x: Tensor, share: Tensor, index: Tensor, segments: int) -> Tensor:
     try:
-        return _geometry.lower(manifold, _sums(share * _geometry.lift(manifold, x), index, segments))
+        return manifolds.lower(manifold, _sums(share * manifolds.lift(manifold, x), index, segments))
     except TypeError:  # a manifold without gyromidpoints: begin at the tangent mean
         return manifolds.exp0(manifold, _sums(share * manifolds.log0(manifold, x), index, segments))
 
 
-def _hessian(manifold: Any, v: Tensor) -> tuple[Tensor, Tensor]:
+def _hessian(part: manifolds.Part, v: Tensor) -> tuple[Tensor, Tensor]:
     """The Hessian of d²/2 at distance vector v: 1 along v/|v|, returned first, and √k d cot(√k d) across it."""
+    v = v[:, part.coordinates]
     squared = (v * v).sum(-1, keepdim=True)
-    unit = v * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
-    k = _geometry.curvature(manifold)
-    # An unknown manifold is treated as flat here: plain steps, and a derivative to first order in its curvature.
-    z = (0.0 if k is None else k.to(v.dtype)) * manifolds.frame_scale(manifold) ** 2 * squared
-    return unit, hm.cos_ratio(z) / hm.sin_ratio(z)
+    z = part.curvature.to(v) * part.scale**2 * squared
+    return v * torch.rsqrt(torch.where(squared == 0, 1.0, squared)), hm.cos_ratio(z) / hm.sin_ratio(z)
+
+
+@torch.no_grad()
+def _inverse_hessian(part: manifolds.Part, v: Tensor, share: Tensor, index: Tensor, segments: int) -> Tensor:
+    """(segments, d, d) inverse of Σ w (the Hessian); 1 for a segment without weight."""
+    unit, across = _hessian(part, v)
+    outer = (share * (1 - across)).unsqueeze(-1) * unit.unsqueeze(-1) * unit.unsqueeze(-2)
+    flat = _sums(share * across, index, segments).unsqueeze(-1)
+    empty = _sums(share, index, segments).unsqueeze(-1) == 0
+    eye = torch.eye(unit.shape[-1], dtype=unit.dtype, device=unit.device)
+    return torch.linalg.inv(_sums(outer, index, segments) + torch.where(empty, 1.0, flat) * eye)

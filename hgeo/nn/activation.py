@@ -8,9 +8,8 @@ from typing import Any, Literal
 from torch import Tensor, nn
 
 from hgeo import manifolds
-from hgeo._geoopt import geoopt
-from hgeo.nn import _geometry
-from hgeo.nn._layer import Layer, choice, describe
+from hgeo.manifolds import describe
+from hgeo.nn._layer import Layer, choice
 
 __all__ = ["Activation"]
 
@@ -54,7 +53,7 @@ class Activation(Layer):
             raise TypeError(f"Activation: expected a function of tensors first, got {type(function).__name__}")
         if not scale > 0:
             raise ValueError(f"Activation: scale must be positive, got {scale!r}")
-        if space == "point" and not _has_free_coordinates(manifold):
+        if space == "point" and not manifolds.geometry(manifold).free_coordinates(manifold):
             raise ValueError(
                 f"Activation: space='point' needs coordinates that may move freely, which {describe(manifold)} does "
                 "not have; use space='tangent'"
@@ -65,7 +64,7 @@ class Activation(Layer):
         """Points of the same manifold."""
         self.check(x)
         if self.space == "point":
-            return _geometry.project(self.manifold, self.function(x * self.scale) / self.scale)
+            return manifolds.project(self.manifold, self.function(x * self.scale) / self.scale)
         v = manifolds.log0(self.manifold, x)
         return manifolds.exp0(self.manifold, self.function(v * self.scale) / self.scale)
 
@@ -77,11 +76,3 @@ class Activation(Layer):
         )
         scale = "" if self.scale == 1 else f", scale={self.scale:g}"
         return f"{name}{describe(self.manifold)}" + ("" if self.space == "tangent" else ", space='point'") + scale
-
-
-def _has_free_coordinates(manifold: Any) -> bool:
-    if isinstance(manifold, geoopt.ProductManifold):
-        return all(_has_free_coordinates(factor) for factor in manifold.manifolds)
-    if isinstance(manifold, geoopt.Scaled):
-        return _has_free_coordinates(manifold.base)
-    return isinstance(manifold, geoopt.Stereographic | geoopt.Euclidean)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from hgeo import manifolds
-from hgeo.nn import _geometry
-from hgeo.nn._layer import Layer, choice, describe, point_parameter, positive
+from hgeo.manifolds import describe
+from hgeo.nn._layer import Layer, choice, point_parameter, positive
 from hgeo.nn._means import How, check_mean, segment_mean
 
 __all__ = ["BatchNorm"]
@@ -95,12 +95,12 @@ class BatchNorm(Layer):
                 self._track(middle.detach(), variance.detach(), rows.shape[0])
         else:
             middle, variance = manifolds.exp0(self.manifold, self.running_mean), self.running_var
-        v = manifolds.log0(self.manifold, _geometry.translate_back(self.manifold, middle, x))
+        v = manifolds.log0(self.manifold, manifolds.translate_back(self.manifold, middle, x))
         scale = torch.rsqrt(variance + self.eps)
         y = manifolds.exp0(self.manifold, v * (scale if self.gain is None else scale * self.gain))
         if self.point is None:
             return y
-        return _geometry.translate(self.manifold, _geometry.project(self.manifold, self.point), y)
+        return manifolds.translate(self.manifold, manifolds.project(self.manifold, self.point), y)
 
     def _statistics(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         weights = rows.new_ones(rows.shape[0])

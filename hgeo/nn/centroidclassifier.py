@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from hgeo import manifolds
-from hgeo.nn import _geometry
 from hgeo.nn._layer import Layer, choice, point_parameter
 
 __all__ = ["CentroidClassifier"]
@@ -64,7 +63,7 @@ class CentroidClassifier(Layer):
     def forward(self, x: Tensor) -> Tensor:
         """Scores (..., classes), to be given to a softmax."""
         self.check(x, self.log_beta)
-        centroids = _geometry.project(self.in_manifold, self.centroids)
+        centroids = manifolds.project(self.in_manifold, self.centroids)
         points, centroids = torch.broadcast_tensors(x.unsqueeze(-2), centroids)
         distance = manifolds.dist(self.in_manifold, points, centroids)
         return -self.log_beta.exp() * (distance * distance if self.power == 2 else distance)

@@ -8,7 +8,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from hgeo.nn._layer import Layer, choice, describe
+from hgeo.manifolds import describe
+from hgeo.nn._layer import Layer, choice
 from hgeo.nn._pairs import pair_distance
 
 __all__ = ["DistanceDecoder"]

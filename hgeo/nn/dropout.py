@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from hgeo import manifolds
-from hgeo.nn._layer import Layer, describe
+from hgeo.manifolds import describe
+from hgeo.nn._layer import Layer
 
 __all__ = ["Dropout"]
 

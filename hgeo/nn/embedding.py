@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from hgeo import manifolds
-from hgeo.nn import _geometry
-from hgeo.nn._layer import Layer, describe, point_parameter, positive
+from hgeo.manifolds import describe
+from hgeo.nn._layer import Layer, point_parameter, positive
 
 __all__ = ["Embedding"]
 
@@ -65,7 +65,7 @@ class Embedding(Layer):
             given = index.dtype if isinstance(index, Tensor) else type(index).__name__
             raise TypeError(f"Embedding: expected whole numbers in [0, {self.num}), got {given}")
         # Of a curvature that has just moved the rows looked up are brought along, the table is not touched.
-        return _geometry.project(self.manifold, F.embedding(index, self.weight, sparse=self.sparse))
+        return manifolds.project(self.manifold, F.embedding(index, self.weight, sparse=self.sparse))
 
     def extra_repr(self) -> str:
         return f"{self.num} points of {describe(self.manifold, self.out_dim)}" + (", sparse" if self.sparse else "")

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from hgeo.nn._layer import Layer, describe
+from hgeo.manifolds import describe
+from hgeo.nn._layer import Layer
 from hgeo.nn._pairs import pair_distance
 
 __all__ = ["FermiDiracDecoder"]

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
-from hgeo.nn import _geometry
-from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, describe, point_parameter
+from hgeo.manifolds import describe
+from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, point_parameter
 
 __all__ = ["Linear"]
 
@@ -109,8 +109,8 @@ class Linear(Layer):
         """Points of ``manifold``."""
         if self.factors is not None:
             self.check(x)
-            pieces = manifolds.frame_of(self.in_manifold).pieces(self.in_manifold, x)  # type: ignore[attr-defined]
-            return torch.cat([layer(part) for layer, (_, part) in zip(self.factors, pieces, strict=True)], dim=-1)
+            pieces = x.split([layer._numbers for layer in self.factors], dim=-1)
+            return torch.cat([layer(part) for layer, part in zip(self.factors, pieces, strict=True)], dim=-1)
         assert self.weight is not None
         self.check(x, self.weight)
         if self.form == "lorentz":
@@ -120,14 +120,14 @@ class Linear(Layer):
         y = manifolds.exp0(self.manifold, torch.matmul(v, self.weight.mT).to(self.weight.dtype))
         if self.bias is None:
             return y
-        return _geometry.translate(self.manifold, y, _geometry.project(self.manifold, self.bias))
+        return manifolds.translate(self.manifold, y, manifolds.project(self.manifold, self.bias))
 
     def _hyperboloid(self, x: Tensor, weight: Tensor) -> Tensor:
         spatial = torch.matmul(x[..., 1:], weight.mT).to(weight.dtype)
         if self.bias is not None:
             root = torch.sqrt(manifolds.lorentz_curvature(self.in_manifold)).to(spatial.dtype)
             spatial = spatial + self.bias * (root * x[..., :1])
-        return _geometry.project(self.manifold, F.pad(spatial, (1, 0)))
+        return manifolds.project(self.manifold, F.pad(spatial, (1, 0)))
 
     def extra_repr(self) -> str:
         form = "" if self.form == "tangent" else f", form={self.form!r}"
@@ -136,22 +136,20 @@ class Linear(Layer):
 
 
 def _factor_layers(in_manifold: Any, manifold: Any, bias: bool) -> list[Linear]:
-    if not all(isinstance(m, geoopt.ProductManifold) for m in (in_manifold, manifold)):
+    inside, outside = (None if m is None else manifolds.factors(m) for m in (in_manifold, manifold))
+    if inside is None or outside is None:
         raise ValueError(
             f"Linear: form='factors' leads from product to product, got {describe(in_manifold)} and "
             f"{describe(manifold)}; use form='tangent'"
         )
-    if len(in_manifold.manifolds) != len(manifold.manifolds):
+    if len(inside) != len(outside):
         raise ValueError(
-            f"Linear: form='factors' needs as many factors in as out, got {len(in_manifold.manifolds)} and "
-            f"{len(manifold.manifolds)}; use form='tangent', which mixes them"
+            f"Linear: form='factors' needs as many factors in as out, got {len(inside)} and {len(outside)}; use "
+            "form='tangent', which mixes them"
         )
 
-    def parts(product: Any) -> list[tuple[Any, int]]:
-        sizes = [part.stop - part.start for part in product.slices]
-        return [(m, manifolds.intrinsic_dim(m, n)) for m, n in zip(product.manifolds, sizes, strict=True)]
+    def sized(factor: Any, part: slice) -> tuple[Any, int]:
+        return factor, manifolds.intrinsic_dim(factor, part.stop - part.start)
 
-    return [
-        Linear(d_in, d_out, out, in_manifold=inside, bias=bias)
-        for (inside, d_in), (out, d_out) in zip(parts(in_manifold), parts(manifold), strict=True)
-    ]
+    pairs = [(sized(*one), sized(*other)) for one, other in zip(inside, outside, strict=True)]
+    return [Linear(d_in, d_out, out, in_manifold=source, bias=bias) for (source, d_in), (out, d_out) in pairs]

@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hgeo.nn._layer import Layer, choice, describe, positive
+from hgeo.manifolds import describe
+from hgeo.nn._layer import Layer, choice, positive
 from hgeo.nn._means import How, check_mean, segment_mean
 
 __all__ = ["Midpoint"]

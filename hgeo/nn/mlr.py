@@ -9,9 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from hgeo import manifolds
-from hgeo import math as hm
-from hgeo._geoopt import geoopt
-from hgeo.nn import _geometry
 from hgeo.nn._layer import Layer, point_parameter
 
 __all__ = ["MLR"]
@@ -66,27 +63,8 @@ class MLR(Layer):
     def forward(self, x: Tensor) -> Tensor:
         """Scores (..., classes), to be given to a softmax."""
         self.check(x, self.normal)
-        point = _geometry.project(self.in_manifold, self.point)
-        return _scores(self.in_manifold, x.unsqueeze(-2), point, self.normal)
-
-
-def _scores(manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
-    if isinstance(manifold, geoopt.ProductManifold):
-        frame = manifolds.frame_of(manifold)
-        pieces = zip(frame.pieces(manifold, x), frame.pieces(manifold, p), strict=True)  # type: ignore[attr-defined]
-        whole, total, start = manifolds.frame_scale(manifold), None, 0
-        for (factor, part), (_, q) in pieces:
-            end = start + manifolds.intrinsic_dim(factor, part.shape[-1])
-            # the frame of a product has its own unit: a keeps its Riemannian length in the factor's
-            own = a[..., start:end] * (whole / manifolds.frame_scale(factor))
-            score = _scores(factor, part, q, own)
-            total, start = score if total is None else total + score, end
-        assert total is not None
-        return total
-    if isinstance(manifold, geoopt.Scaled):  # its frame has the base's unit, its distances are longer
-        return manifold.scale.to(x.dtype) * _scores(manifold.base, x, p, a)
-    length = hm.safe_sqrt((a * a).sum(-1)) * manifolds.frame_scale(manifold)
-    return length * _geometry.plane_distance(manifold, x, p, a)
+        point = manifolds.project(self.in_manifold, self.point)
+        return manifolds.geometry(self.in_manifold).plane_score(self.in_manifold, x.unsqueeze(-2), point, self.normal)
 
 
 def _refuse_without_planes(manifold: Any, dim: int) -> None:
@@ -94,4 +72,4 @@ def _refuse_without_planes(manifold: Any, dim: int) -> None:
     with torch.no_grad():
         zero = torch.zeros(1, dim)
         origin = manifolds.exp0(manifold, zero)
-        _scores(manifold, origin, origin, zero)
+        manifolds.geometry(manifold).plane_score(manifold, origin, origin, zero)

@@ -9,8 +9,8 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from hgeo._geoopt import geoopt
-from hgeo.nn._layer import describe
+from hgeo import manifolds
+from hgeo.manifolds import describe
 
 __all__ = ["Sequential"]
 
@@ -189,14 +189,15 @@ def same_space(one: Any, other: Any) -> bool:
 
     Euclidean points are plain vectors.
     """
-    flat = (type(None), geoopt.Euclidean)
-    if one is other or (isinstance(one, flat) and isinstance(other, flat)):
+    if one is other or all(m is None or manifolds.geometry(m).is_plain(m) for m in (one, other)):
         return True
-    if isinstance(one, geoopt.ProductManifold) and isinstance(other, geoopt.ProductManifold):
-        if len(one.manifolds) != len(other.manifolds) or one.slices != other.slices:
-            return False
-        return all(same_space(m, mm) for m, mm in zip(one.manifolds, other.manifolds, strict=True))
-    if one is None or other is None or type(one) is not type(other):
+    if one is None or other is None:
+        return False
+    inside, outside = manifolds.factors(one), manifolds.factors(other)
+    if inside and outside:
+        pairs = zip(inside, outside, strict=False)
+        return len(inside) == len(outside) and all(p == q and same_space(m, mm) for (m, p), (mm, q) in pairs)
+    if type(one) is not type(other):
         return False
     parameters = [*one.parameters(), *other.parameters()]
     if any(parameter.requires_grad for parameter in parameters):

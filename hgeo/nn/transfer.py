@@ -8,10 +8,8 @@ import torch
 from torch import Tensor
 
 from hgeo import manifolds
-from hgeo import math as hm
-from hgeo._geoopt import geoopt
-from hgeo.nn import _geometry
-from hgeo.nn._layer import Layer, carry_factor, choice, describe
+from hgeo.manifolds import describe
+from hgeo.nn._layer import Layer, carry_factor, choice
 
 __all__ = ["Transfer"]
 
@@ -71,18 +69,18 @@ class Transfer(Layer):
 
 def _check_isometry(source: Any, target: Any) -> None:
     """Looked at once, when the layer is made: both curved the same way, or both flat."""
-    products = isinstance(source, geoopt.ProductManifold), isinstance(target, geoopt.ProductManifold)
-    if all(products):
-        if len(source.manifolds) != len(target.manifolds):
+    inside, outside = manifolds.factors(source), manifolds.factors(target)
+    if inside and outside:
+        if len(inside) != len(outside):
             raise ValueError(
-                f"Transfer: an isometry of products goes factor by factor, got {len(source.manifolds)} factors and "
-                f"{len(target.manifolds)}; use how='tangent'"
+                f"Transfer: an isometry of products goes factor by factor, got {len(inside)} factors and "
+                f"{len(outside)}; use how='tangent'"
             )
-        for one, other in zip(source.manifolds, target.manifolds, strict=True):
+        for (one, _), (other, _) in zip(inside, outside, strict=True):
             _check_isometry(one, other)
         return
-    k, kk = _geometry.curvature(source), _geometry.curvature(target)
-    if k is None or kk is None or any(products) or torch.sign(k.detach()) != torch.sign(kk.detach()):
+    k, kk = manifolds.curvature(source), manifolds.curvature(target)
+    if k is None or kk is None or torch.sign(k.detach()) != torch.sign(kk.detach()):
         raise ValueError(
             f"Transfer: there is no isometry from {describe(source)} to {describe(target)}, not even up to scale: "
             "their curvatures must have one sign; use how='tangent'"
@@ -92,41 +90,18 @@ def _check_isometry(source: Any, target: Any) -> None:
 def _isometry(source: Any, target: Any, x: Tensor) -> Tensor:
     if source is target:
         return x
-    if isinstance(source, geoopt.ProductManifold):
-        pieces = manifolds.frame_of(source).pieces(source, x)  # type: ignore[attr-defined]
-        moved = [_isometry(m, mm, part) for (m, part), mm in zip(pieces, target.manifolds, strict=True)]
-        return torch.cat(moved, dim=-1)
-    return _from_unit(target, _to_unit(source, x))
+    inside, outside = manifolds.factors(source), manifolds.factors(target)
+    if inside and outside:
+        pieces = x.split([part.stop - part.start for _, part in inside], dim=-1)
+        factors = zip(inside, outside, pieces, strict=True)
+        return torch.cat([_isometry(one, other, part) for (one, _), (other, _), part in factors], dim=-1)
+    y = manifolds.geometry(source).to_ball(source, x)
+    return manifolds.geometry(target).from_ball(target, y * (_root(source, x) / _root(target, x)))
 
 
-def _to_unit(manifold: Any, x: Tensor) -> Tensor:
-    """Stereographic coordinates times √|k|: those of the space of curvature ±1, or at k = 0 the coordinates."""
-    if isinstance(manifold, geoopt.Euclidean):
-        return x / 2
-    if isinstance(manifold, geoopt.Sphere):
-        return hm.sphere_to_stereo(x, k=1.0)
-    if isinstance(manifold, geoopt.Lorentz):
-        c = manifolds.lorentz_curvature(manifold).to(x.dtype)
-        return hm.lorentz_to_ball(x, c=c) * torch.sqrt(c)
-    if isinstance(manifold, manifolds.Klein):
-        return hm.klein_to_ball(x, c=manifold.c) * torch.sqrt(manifold.c).to(x.dtype)
-    return x * _unit_scale(manifold, x)
-
-
-def _from_unit(manifold: Any, x: Tensor) -> Tensor:
-    if isinstance(manifold, geoopt.Euclidean):
-        return 2 * x
-    if isinstance(manifold, geoopt.Sphere):
-        return _geometry.project(manifold, hm.stereo_to_sphere(x, k=1.0))
-    if isinstance(manifold, geoopt.Lorentz):
-        c = manifolds.lorentz_curvature(manifold).to(x.dtype)
-        inside = hm.project(x, k=-1.0)
-        return _geometry.project(manifold, hm.ball_to_lorentz(inside, c=1.0) / torch.sqrt(c))
-    if isinstance(manifold, manifolds.Klein):
-        return manifold.projx(hm.ball_to_klein(x, c=1.0) * torch.rsqrt(manifold.c).to(x.dtype))
-    return hm.project(x / _unit_scale(manifold, x), k=manifold.k)
-
-
-def _unit_scale(manifold: Any, x: Tensor) -> Tensor:
-    size = manifold.k.abs().to(x.dtype)
+def _root(manifold: Any, x: Tensor) -> Tensor:
+    """√|k|, by which stereographic coordinates become those of curvature ±1; 1 where nothing is curved."""
+    k = manifolds.curvature(manifold)
+    assert k is not None
+    size = k.abs().to(x)
     return torch.where(size == 0, 1.0, torch.sqrt(torch.where(size == 0, 1.0, size)))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import hgeo
-from hgeo.manifolds import Frame, frame_of, stereographic_curvature
+from hgeo.manifolds import Geometry, geometry, stereographic_curvature
 
 SPACES = {
     "ball": (lambda: hgeo.PoincareBall(0.7), 3),
@@ -98,11 +98,11 @@ def test_the_pole_of_the_embedded_sphere_is_its_first_axis():
     torch.testing.assert_close(hgeo.exp0(geoopt.Sphere(), torch.zeros(2)), torch.tensor([1.0, 0.0, 0.0]))
 
 
-def test_a_frame_of_ten_lines_serves_a_manifold_of_ones_own():
+def test_a_geometry_of_ten_lines_serves_a_manifold_of_ones_own():
     class LogScale(geoopt.Euclidean):
         """Positive numbers, with distances of their logarithms."""
 
-    class LogFrame(Frame):
+    class LogGeometry(Geometry):
         def exp0(self, manifold, v):
             return v.exp()
 
@@ -118,21 +118,23 @@ def test_a_frame_of_ten_lines_serves_a_manifold_of_ones_own():
         def dist(self, manifold, x, y):
             return (x.log() - y.log()).norm(dim=-1)
 
-    hgeo.register_frame(LogScale, LogFrame())
+    hgeo.register(LogScale, LogGeometry())
     manifold = hgeo.Product((LogScale(1), 2), (hgeo.PoincareBall(), 1))
     v = torch.tensor([0.3, -0.2, 0.1])
     x = hgeo.exp0(manifold, v)
     torch.testing.assert_close(x[:2], v[:2].exp())
     torch.testing.assert_close(hgeo.log0(manifold, x), v)
-    assert type(frame_of(LogScale(1))) is LogFrame
+    assert type(geometry(LogScale(1))) is LogGeometry
 
 
 def test_what_is_missing_is_named():
-    with pytest.raises(TypeError, match=r"expected an instance of hgeo\.manifolds\.Frame"):
-        hgeo.register_frame(geoopt.Euclidean, object())
+    with pytest.raises(TypeError, match=r"expected an instance of hgeo\.Geometry"):
+        hgeo.register(geoopt.Euclidean, object())
+    with pytest.raises(TypeError, match=r"give an instance: Geometry\(\)"):
+        hgeo.register(geoopt.Euclidean, Geometry)
     with pytest.raises(TypeError, match="expected a geoopt manifold, got str"):
         hgeo.exp0("ball", torch.zeros(2))
-    with pytest.raises(TypeError, match="points of 2 dimensions; hgeo's layers work on vectors: register a frame"):
+    with pytest.raises(TypeError, match="points of 2 dimensions; hgeo's layers work on vectors: register a geometry"):
         hgeo.exp0(geoopt.Stiefel(), torch.zeros(2))
 
 
@@ -261,7 +263,7 @@ def test_the_general_frame_follows_plain_attributes_and_is_kept_where_nothing_ch
 
     manifold, v = Fixed(1.0), torch.tensor([1.0, 2.0], dtype=torch.float64)
     torch.testing.assert_close(hgeo.exp0(manifold, v), v)
-    frame = hgeo.manifolds.frame_of(manifold)
+    frame = geometry(manifold)
     assert frame._basis(manifold, 2) is frame._basis(manifold, 2)
     manifold.s = 2.0
     torch.testing.assert_close(hgeo.exp0(manifold, v), v / 2)

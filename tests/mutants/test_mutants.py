@@ -31,8 +31,9 @@ _NUMBERS = itertools.count()
 _STEREO, _SCALARS, _MODELS, _CONTRACT = (
     f"math/_{part}.py" for part in ("stereographic", "scalars", "models", "contract")
 )
-_MANIFOLD, _FRAME, _CURVATURE, _PRODUCT, _LORENTZ, _KLEIN = (
-    f"manifolds/_{part}.py" for part in ("stereographic", "frame", "curvature", "product", "lorentz", "klein")
+_MANIFOLD, _SCALED, _CURVATURE, _PRODUCT, _LORENTZ, _KLEIN, _GEOMETRY = (
+    f"manifolds/_{part}.py"
+    for part in ("stereographic", "scaled", "curvature", "product", "lorentz", "klein", "geometry")
 )
 
 
@@ -181,28 +182,28 @@ MUTANTS = [
     Mutant("a manifold's dist2 is dist", _MANIFOLD, "hm.sqdist(x, y, k=self.k", "hm.dist(x, y, k=self.k", ("dist2",), target=_sphere),
     Mutant("a sphere with the curvature of a ball", _MANIFOLD, "    @property\n    def k(self) -> Tensor:\n        return self._magnitude\n", "    @property\n    def k(self) -> Tensor:\n        return -self._magnitude\n", (), target=_sphere, laws=("curvature",)),
     # --- frames, products, the hyperboloid ---
-    Mutant("frame of the ball without its scale", _FRAME, "    def scale(self, manifold: Any) -> float:\n        return 2.0\n", "    def scale(self, manifold: Any) -> float:\n        return 1.0\n", (), target=_ball, laws=("frame",)),
-    Mutant("frame distance halved", _FRAME, "        return hm.dist(x, y, k=manifold.k)\n", "        return hm.dist(x, y, k=manifold.k) / 2\n", (), target=_ball, laws=("frame",)),
-    Mutant("frame of the hyperboloid with another curvature", _FRAME, "hm.lorentz_expmap0(_stopped(v, c=c), c=c)", "hm.lorentz_expmap0(_stopped(v, c=c), c=1 / c)", (), target=lambda package: package.manifolds.Lorentz(2.0), laws=("frame",)),
-    Mutant("frame of a scaled space that forgets the scale", _FRAME, "exp0(manifold.base, v / manifold.scale.to(v.dtype))", "exp0(manifold.base, v)", (), target=lambda package: geoopt.Scaled(geoopt.Sphere(), 2.0), laws=("frame",), dim=2),
-    Mutant("product of coordinates that does not balance its factors", _FRAME, "exp0(m, piece * (whole / frame_scale(m)))", "exp0(m, piece)", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), laws=("frame",), dim=4),
-    Mutant("product distance as a sum", _FRAME, "        return hm.safe_sqrt(torch.stack(squares, dim=-1).sum(-1))", "        return torch.stack(squares, dim=-1).sum(-1)", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), laws=("frame",), dim=4),
+    Mutant("frame of the ball without its scale", _MANIFOLD, "    def scale(self, manifold: Any) -> float:\n        return 2.0\n", "    def scale(self, manifold: Any) -> float:\n        return 1.0\n", (), target=_ball, laws=("frame",)),
+    Mutant("frame distance halved", _GEOMETRY, "        return hm.dist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self._k(manifold))\n", "        return hm.dist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self._k(manifold)) / 2\n", (), target=_ball, laws=("frame",)),
+    Mutant("frame of the hyperboloid with another curvature", _LORENTZ, "hm.lorentz_expmap0(_stopped(v, c), c=c)", "hm.lorentz_expmap0(_stopped(v, c), c=1 / c)", (), target=lambda package: package.manifolds.Lorentz(2.0), laws=("frame",)),
+    Mutant("frame of a scaled space that forgets the scale", _SCALED, "exp0(manifold.base, v / manifold.scale.to(v.dtype))", "exp0(manifold.base, v)", (), target=lambda package: geoopt.Scaled(geoopt.Sphere(), 2.0), laws=("frame",), dim=2),
+    Mutant("product of coordinates that does not balance its factors", _PRODUCT, "exp0(m, piece * unit)", "exp0(m, piece)", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), laws=("frame",), dim=4),
+    Mutant("product distance as a sum", _PRODUCT, "        return hm.safe_sqrt(self.sqdist(manifold, x, y))", "        return self.sqdist(manifold, x, y)", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), laws=("frame",), dim=4),
     Mutant("hyperboloid transport with the wrong sign", _LORENTZ, "a + 2 * (wedge(turned) - half * turned)", "a + 2 * (wedge(turned) + half * turned)", ("transp",), target=lambda package: package.manifolds.Lorentz(1.0), laws=("transport",)),
-    Mutant("hyperboloid gradient without the sign of time", _LORENTZ, "torch.cat([-time_part(u), space_part(u)], dim=-1)", "u", ("egrad2rgrad",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid gradient without the sign of time", _LORENTZ, "torch.cat([-hm.time_part(u), hm.space_part(u)], dim=-1)", "u", ("egrad2rgrad",), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid logarithm without its division", _LORENTZ, "        return direction / hm.sin_ratio(-c * distance * distance)", "        return direction", ("logmap",), target=lambda package: package.manifolds.Lorentz(1.0)),
     # --- what shows only at another curvature than 1, or only on the hyperboloid and in Klein's ball ---
-    Mutant("hyperboloid gradient that is not tangent", _LORENTZ, "        return self.proju(x, torch.cat([-time_part(u), space_part(u)], dim=-1))", "        return torch.cat([-time_part(u), space_part(u)], dim=-1)", ("egrad2rgrad",), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant("hyperboloid gradient that is not tangent", _LORENTZ, "        return self.proju(x, torch.cat([-hm.time_part(u), hm.space_part(u)], dim=-1))", "        return torch.cat([-hm.time_part(u), hm.space_part(u)], dim=-1)", ("egrad2rgrad",), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid projection of vectors without the curvature", _LORENTZ, "        return v + self._curvature(x) * (defect - rounding) * x", "        return v + (defect - rounding) * x", ("proju", "logmap"), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid projection of points without the curvature", _LORENTZ, "torch.sqrt(1 / self._curvature(spatial) + (spatial", "torch.sqrt(1 + (spatial", ("projx", "expmap"), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid norm without its root", _LORENTZ, "        return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))", "        return self.inner(x, u, keepdim=keepdim)", ("norm",), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid transport from the origin to itself", _LORENTZ, "        return self.transp(self._pole(y), y, u)", "        return u", ("transp0",), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid geodesic backwards", _LORENTZ, "        return self.expmap(x, t * self.logmap(x, y))", "        return self.expmap(x, (1 - t) * self.logmap(x, y))", ("geodesic",), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid exponential that is off the manifold", _LORENTZ, "        return self._point(self._within(x, y, margin) if project else y)", "        return self._point(y) * 1.0001", ("expmap",), target=lambda package: package.manifolds.Lorentz(1.0)),
-    Mutant("Klein's metric without the curvature", _KLEIN, "(_dot(u, v) + self.c.to(x.dtype) * gamma2 * _dot(x, u) * _dot(x, v))", "(_dot(u, v) + gamma2 * _dot(x, u) * _dot(x, v))", ("inner",), target=lambda package: package.manifolds.Klein(1.0)),
-    Mutant("Klein's metric as if it were conformal", _KLEIN, "gamma2 * (_dot(u, v) + self.c.to(x.dtype) * gamma2 * _dot(x, u) * _dot(x, v))", "gamma2 * _dot(u, v)", ("inner",), target=lambda package: package.manifolds.Klein(1.0)),
-    Mutant("Klein's gradient divided by γ once", _KLEIN, "* x) / self._gamma(x) ** 2", "* x) / self._gamma(x)", ("egrad2rgrad",), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("Klein's metric without the curvature", _KLEIN, "(dot(u, v) + self.c.to(x.dtype) * gamma2 * dot(x, u) * dot(x, v))", "(dot(u, v) + gamma2 * dot(x, u) * dot(x, v))", ("inner",), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("Klein's metric as if it were conformal", _KLEIN, "gamma2 * (dot(u, v) + self.c.to(x.dtype) * gamma2 * dot(x, u) * dot(x, v))", "gamma2 * dot(u, v)", ("inner",), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("Klein's gradient divided by γ once", _KLEIN, "* x) / self.gamma(x) ** 2", "* x) / self.gamma(x)", ("egrad2rgrad",), target=lambda package: package.manifolds.Klein(1.0)),
     Mutant("Klein's transport with swapped ends", _KLEIN, "self.hyperboloid.transp(self._up(x), self._up(y), self._push(x, v))", "self.hyperboloid.transp(self._up(y), self._up(x), self._push(x, v))", ("transp",), target=lambda package: package.manifolds.Klein(1.0)),
-    Mutant("Klein's vectors pulled back without the root", _KLEIN, "torch.sqrt(self.c.to(x.dtype)) * time_part(u) * x)", "self.c.to(x.dtype) * time_part(u) * x)", ("logmap", "transp"), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("Klein's vectors pulled back without the root", _KLEIN, "torch.sqrt(self.c.to(x.dtype)) * hm.time_part(u) * x)", "self.c.to(x.dtype) * hm.time_part(u) * x)", ("logmap", "transp"), target=lambda package: package.manifolds.Klein(1.0)),
     Mutant("ball from hyperboloid without the root, at c = 1", _MODELS, "space_part(x) / (1 + _root(c) * time_part(x))", "space_part(x) / (1 + time_part(x))", ("lorentz_to_ball",), at=(-1.0,)),
     Mutant("hyperboloid distance with c for its root, at c = 1", _MODELS, "    height_x, height_y = 1 + root * time_part(x), 1 + root * time_part(y)", "    height_x, height_y = 1 + c * time_part(x), 1 + c * time_part(y)", ("lorentz_dist",), at=(-1.0,)),
     Mutant("sphere distance without the radius, at k = 1", _MODELS, "2 / _root(k) * torch.atan2(chord", "2 * torch.atan2(chord", ("sphere_dist",), at=(1.0,)),
@@ -212,7 +213,7 @@ MUTANTS = [
     Mutant("sphere's plane distance by its sine alone", _STEREO, "    distance = sine * _half_distance_ratio(sine * sine, cosine2.clamp(min=0.0), k)", "    distance = sine * arsin_ratio(k * sine * sine)", ("dist2plane",), at=(1.0,)),
     Mutant("float64 kept off the boundary by float32's margin", _CONTRACT, "return 4.0 * torch.finfo(dtype).eps", "return 4.0 * torch.finfo(torch.float32).eps", ("expmap0", "logmap0"), target=_ball),
     Mutant("a curvature clamped from above", _CURVATURE, "        return stored.clamp(min=minimum)\n", "        return stored.clamp(min=minimum, max=100.0)\n", (), target=_ball, laws=("curvature_survives_construction",)),
-    Mutant("a product whose factors swap their curvature", _FRAME, "        return [(m, intrinsic_dim(m, n), n) for m, n in zip(manifold.manifolds, sizes, strict=True)]", "        return [(m, intrinsic_dim(m, n), n) for m, n in zip(reversed(manifold.manifolds), sizes, strict=True)]", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(0.5), 2), (package.manifolds.PoincareBall(2.0), 2)), laws=("frame", "metric", "maps"), dim=4),
+    Mutant("a product whose factors swap their curvature", _PRODUCT, "        pieces = zip(manifold.manifolds, v.split(", "        pieces = zip(reversed(manifold.manifolds), v.split(", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(0.5), 2), (package.manifolds.PoincareBall(2.0), 2)), laws=("frame", "metric", "maps"), dim=4),
     # --- what a stranger tried, and what no law had noticed ---
     Mutant('geodesic by the exponential of the logarithm, which loses its end', _STEREO, '    return torch.where(between, _lowered(spatial, height, length2, k, dim, pole=torch.nan), beyond)', '    return expmap(x, t * logmap(x, y, k=k, dim=dim), k=k, dim=dim)', (), laws=('curvature_derivative_of_geodesic', 'oracle_geodesic',), at=(-1.0,)),
     Mutant('midpoint whose weights have lost their digits', _STEREO, '    flat = careful_flatness(x, k, dim)\n', '    flat = _flatness(x, k, dim)\n', (), laws=('curvature_derivative_near_the_boundary_of_weighted_midpoint',), at=(-1.0,), dtype=torch.float32),
@@ -238,12 +239,12 @@ MUTANTS = [
     Mutant('every vector is a point', _MANIFOLD, '        if bool(inside.all()):\n            return True, None', '        return True, None', (), laws=('what_is_no_point_is_told',), target=_ball),
     Mutant('random points outside', _MANIFOLD, '        return geoopt.ManifoldTensor(self.expmap0(tangent), manifold=self)', '        return geoopt.ManifoldTensor(2 * self.expmap0(tangent), manifold=self)', (), laws=('random_points_are_points',), target=_ball),
     Mutant('a stored curvature whose gradient counts twice', _CURVATURE, '    put_back(stored, minimum)\n    return stored.clone()\n\n\ndef curvature_parameter', '    put_back(stored, minimum)\n    return 2 * stored - stored.detach()\n\n\ndef curvature_parameter', (), laws=('stored_numbers_have_their_gradient',), target=_ball),
-    Mutant('hyperboloid exp0 of double length', _LORENTZ, '        return hm.lorentz_expmap0(space_part(u), c=self.c)', '        return hm.lorentz_expmap0(2 * space_part(u), c=self.c)', (), laws=('origin_maps_in_other_coordinates',), target=lambda package: package.manifolds.Lorentz(1.0)),
-    Mutant('hyperboloid log0 with its time last', _LORENTZ, '        return torch.cat([torch.zeros_like(time_part(tangent)), tangent], dim=-1)', '        return torch.cat([tangent, torch.zeros_like(time_part(tangent))], dim=-1)', (), laws=('origin_maps_in_other_coordinates',), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant('hyperboloid exp0 of double length', _LORENTZ, '        return hm.lorentz_expmap0(hm.space_part(u), c=self.c)', '        return hm.lorentz_expmap0(2 * hm.space_part(u), c=self.c)', (), laws=('origin_maps_in_other_coordinates',), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant('hyperboloid log0 with its time last', _LORENTZ, '        return torch.cat([torch.zeros_like(hm.time_part(tangent)), tangent], dim=-1)', '        return torch.cat([tangent, torch.zeros_like(hm.time_part(tangent))], dim=-1)', (), laws=('origin_maps_in_other_coordinates',), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant('hyperboloid distance that ignores keepdim', _LORENTZ, '        return hm.lorentz_dist(x, y, c=self.c, keepdim=keepdim)', '        return hm.lorentz_dist(x, y, c=self.c)', (), laws=('numbers_keep_their_dimension',), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant('hyperboloid origin at 1/c', _LORENTZ, '(1 / self.c.detach().sqrt()).to(point)', '(1 / self.c.detach()).to(point)', (), laws=('origin_is_a_point',), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant('hyperboloid whose curvature is detached', _LORENTZ, '        return bounded_below(self.stored_c, SMALLEST_C)', '        return bounded_below(self.stored_c, SMALLEST_C).detach()', (), laws=('stored_numbers_have_their_gradient',), target=lambda package: package.manifolds.Lorentz(1.0)),
-    Mutant('hyperboloid frame that stops at half of the radius', _FRAME, '    limit = 2 * math.atanh(1 - margin)', '    limit = math.atanh(1 - margin)', (), laws=('long_coordinates_survive',), target=lambda package: package.manifolds.Lorentz(1.0)),
+    Mutant('hyperboloid frame that stops at half of the radius', _LORENTZ, '    limit = 2 * math.atanh(1 - hm.boundary_margin(v.dtype))', '    limit = math.atanh(1 - hm.boundary_margin(v.dtype))', (), laws=('long_coordinates_survive',), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("Klein's inner product that ignores keepdim", _KLEIN, '        return value if keepdim else value.squeeze(-1)', '        return value.squeeze(-1)', (), laws=('numbers_keep_their_dimension',), target=lambda package: package.manifolds.Klein(1.0)),
     Mutant('product distance that ignores keepdim', _PRODUCT, '        return distance.unsqueeze(-1) if keepdim else distance', '        return distance', (), laws=('numbers_keep_their_dimension',), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), dim=4),
     # --- and what a second stranger tried ---
@@ -269,7 +270,7 @@ MUTANTS = [
     Mutant('hyperboloid curvature rounded to float32', _LORENTZ, '        return self.c.to(x.dtype)\n', '        return self.c.float().to(x.dtype)\n', (), laws=('derivatives_in_other_coordinates',), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant('hyperboloid unit geodesic as fast as u is long', _LORENTZ, 't * u / torch.where(length == 0, 1.0, length)', 't * u', (), laws=('unit_speed_in_any_coordinates',), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant('hyperboloid norm with an infinite derivative at 0', _LORENTZ, '        return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))', '        return torch.sqrt(self.inner(x, u, keepdim=keepdim))', (), laws=('norm_is_differentiable_at_zero',), target=lambda package: package.manifolds.Lorentz(1.0)),
-    Mutant("Klein's gradient with a detached factor", _KLEIN, '* x) / self._gamma(x) ** 2', '* x) / self._gamma(x).detach() ** 2', (), laws=('derivatives_in_other_coordinates',), target=lambda package: package.manifolds.Klein(1.0)),
+    Mutant("Klein's gradient with a detached factor", _KLEIN, '* x) / self.gamma(x) ** 2', '* x) / self.gamma(x).detach() ** 2', (), laws=('derivatives_in_other_coordinates',), target=lambda package: package.manifolds.Klein(1.0)),
     Mutant("geoopt's stored number taken for the curvature", _MANIFOLD, 'nn.functional.softplus(legacy)', 'legacy', (), laws=('state_dicts_of_geoopt_load',), target=_ball),
     Mutant("geoopt's state dicts are refused", _MANIFOLD, '        if legacy is not None:\n', '        if False:\n', (), laws=('state_dicts_of_geoopt_load',), target=_sphere),
     Mutant('an illegal curvature is saved', _MANIFOLD, '        put_back(*self.curvature_bound)\n', '', (), laws=('stored_curvature_is_guarded',), target=_ball),
@@ -330,7 +331,7 @@ def _killers(
         targets = [Functions(package.math, k=k) for k in mutant.at]
     else:
         targets = [mutant.target(package)]
-        for name in ("exp0", "log0", "dist", "frame_scale", "ambient_dim", "frame_of"):
+        for name in ("exp0", "log0", "dist", "frame_scale", "ambient_dim", "geometry"):
             monkeypatch.setattr(hgeo.manifolds, name, getattr(package.manifolds, name))
     for entry in _chosen(mutant, everything):
         for target in targets:

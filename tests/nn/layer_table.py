@@ -122,7 +122,7 @@ LAYERS: dict[str, Row] = {
     "Transfer isometry": Row(
         lambda m: hnn.Transfer(hgeo.PoincareBall(c=0.4), m, how="isometry"),
         takes="ball points",
-        not_on=("stereo k=0", "stereo k>0", "sproj", "sphere", "euclidean", "scaled", "product", "own"),
+        not_on=("stereo k=0", "stereo k>0", "sproj", "sphere", "euclidean", "product", "own"),
     ),
     "Linear": Row(lambda m: hnn.Linear(DIM, DIM, m)),
     "Linear factors": Row(

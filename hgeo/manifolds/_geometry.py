@@ -1,0 +1,407 @@
+"""What layers, pictures and laws ask of a space: one :class:`Geometry` a kind of manifold, found by its class.
+
+A manifold itself (a ``geoopt.Manifold``) knows points and tangent vectors. Its geometry says how the space is seen from
+its *origin frame*, coordinates (..., d) of the tangent space at one point:
+
+    exp0(manifold, v)               coordinates -> a point (..., ambient_dim(manifold, d))
+    log0(manifold, x)               its inverse
+    frame_scale(manifold)           Riemannian length of a unit coordinate vector
+    dist(manifold, x, y)            the most accurate distance known
+    translate(manifold, p, x)       the isometry that carries the origin to p, applied to x; p ⊕ x
+
+and what else a layer may want: means, hyperplanes, curvature, a picture, its word in a space string. Without a
+registered geometry a manifold of vectors is served through its own ``origin``, ``proju``, ``expmap`` and ``logmap``.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, NoReturn
+
+import torch
+from torch import Tensor
+
+import hgeo.math as hm
+from hgeo.manifolds._words import describe_word
+
+__all__ = ["ConstantCurvature", "Geometry", "Part", "dot", "folded", "refuse_rows", "unit"]
+
+
+class Part(NamedTuple):
+    """A factor of constant curvature: a slice of the frame coordinates, and the length of a unit coordinate there."""
+
+    coordinates: slice
+    curvature: Tensor
+    scale: float
+
+
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    """⟨x, y⟩ with the last dimension kept."""
+    return (x * y).sum(-1, keepdim=True)
+
+
+def unit(a: Tensor) -> Tensor:
+    """a/|a|, and 0 for a = 0."""
+    squared = dot(a, a)
+    return a * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
+
+
+class Geometry:
+    """How one kind of manifold answers. Override what the manifold knows better.
+
+    This base class is the general one: an orthonormal basis B of the tangent space at ``manifold.origin``, and
+    exp0(v) = expmap(origin, v Bᵀ), log0(x) = coordinates of logmap(origin, x). A manifold with parameters or buffers
+    gets its basis anew each time, with gradients to them; of any other it is kept. Means and hyperplanes are not known
+    here; a space of constant curvature has them by :class:`ConstantCurvature`.
+    """
+
+    # --- the origin frame ---
+
+    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+        """The point with tangent coordinates ``v`` at the origin."""
+        origin, basis = self._origin_and_basis(manifold, self.ambient_dim(manifold, v.shape[-1]), v)
+        return self._call(manifold, "expmap", origin.expand(*v.shape[:-1], -1), v @ basis)
+
+    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+        """The inverse of :meth:`exp0`."""
+        origin, basis = self._origin_and_basis(manifold, x.shape[-1], x)
+        tangent = self._call(manifold, "logmap", origin.expand_as(x), x)
+        inner = [self._call(manifold, "inner", origin, tangent, direction) for direction in basis]
+        return torch.stack(inner, dim=-1)
+
+    def scale(self, manifold: Any) -> float:
+        """Riemannian length of a unit coordinate vector at the origin."""
+        return 1.0
+
+    def ambient_dim(self, manifold: Any, d: int) -> int:
+        """How many numbers a point has where the intrinsic dimension is ``d``."""
+        for size in (d, d + 1):
+            if self.intrinsic_dim(manifold, size) == d:
+                return size
+        raise TypeError(
+            f"{manifold} has no origin frame of dimension {d}: points of {d} or {d + 1} numbers have tangent spaces of "
+            "another dimension there; give it a geometry with hgeo.register"
+        )
+
+    def intrinsic_dim(self, manifold: Any, n: int) -> int:
+        """The inverse of :meth:`ambient_dim`."""
+        axes = manifold.__dict__.get("_hgeo_axes", {}).get(n)
+        return len(self._basis(manifold, n)[1] if axes is None else axes)
+
+    # --- distances ---
+
+    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        """Geodesic distance, by the most accurate formula known."""
+        return self._call(manifold, "dist", x, y)
+
+    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        """Its square, smooth at x = y where it can be: a root of a sum of squares must not meet the kink of each."""
+        return self.dist(manifold, x, y) ** 2
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        """Distances (..., N, M) of all pairs of points (..., N, n) and (..., M, n), as many as one tile has."""
+        return self.dist(manifold, x.unsqueeze(-2), y.unsqueeze(-3))
+
+    # --- points ---
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        """x brought back onto the manifold, within the radius that its dtype can tell apart."""
+        return manifold.projx(x)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        """T_p(x): exp_p of log_0(x) transported from the origin to p."""
+        p, x = torch.broadcast_tensors(p, x)
+        origin = self._origin_like(manifold, x)
+        return manifold.expmap(p, manifold.transp(origin, p, manifold.logmap(origin, x)))
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        """The inverse of :meth:`translate` in x."""
+        p, x = torch.broadcast_tensors(p, x)
+        origin = self._origin_like(manifold, x)
+        return manifold.expmap(origin, manifold.transp(p, origin, manifold.logmap(p, x)))
+
+    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+        """log0(exp0(v)): the coordinates by which the point is known that ``v`` leads to."""
+        return self.log0(manifold, self.exp0(manifold, v))
+
+    # --- means and hyperplanes, where there are any ---
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        """How many numbers a lifted point has."""
+        self._lacks(manifold, "gyromidpoints", "lifted_dim", "use how='tangent' or how='frechet'")
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        """Vectors whose weighted sums :meth:`lower` turns into gyromidpoints."""
+        self._lacks(manifold, "gyromidpoints", "lift", "use how='tangent' or how='frechet'")
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        """The gyromidpoint of a weighted sum of lifted points; the origin of a sum of nothing."""
+        self._lacks(manifold, "gyromidpoints", "lower", "use how='tangent' or how='frechet'")
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        """Signed distance of x to the hyperplane through p orthogonal to a, a frame vector carried to p."""
+        self._lacks(manifold, "hyperplanes", "plane_distance", "use CentroidClassifier, or FromManifold and a Linear")
+
+    def plane_score(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        """The Riemannian length of a times :meth:`plane_distance`; on products the sum over factors."""
+        return hm.safe_sqrt(dot(a, a)).squeeze(-1) * self.scale(manifold) * self.plane_distance(manifold, x, p, a)
+
+    # --- facts ---
+
+    def curvature(self, manifold: Any) -> Tensor | None:
+        """The signed sectional curvature, a scalar, of a space that has the same one everywhere and tells it."""
+        return None
+
+    def parts(self, manifold: Any, d: int) -> list[Part] | None:
+        """The constant-curvature factors of a space of dimension d; None if it is no product of such.
+
+        d(exp0(u), exp0(w))² is the sum over the parts of the squared distance between the points with coordinates
+        scale/2 · u[part] and scale/2 · w[part] of the stereographic model of that curvature.
+        """
+        k = self.curvature(manifold)
+        return None if k is None else [Part(slice(0, d), k, self.scale(manifold))]
+
+    def factors(self, manifold: Any) -> list[tuple[Any, slice]] | None:
+        """The factors of a product, each with its slice of a point's numbers; None for anything else."""
+        return None
+
+    def has_mobius(self, manifold: Any) -> bool:
+        """Whether points have ball coordinates and Möbius operations."""
+        return False
+
+    def free_coordinates(self, manifold: Any) -> bool:
+        """Whether a function of a point's numbers, projected, is a point again."""
+        return False
+
+    def is_plain(self, manifold: Any) -> bool:
+        """Whether points are their own frame coordinates, as in Euclidean space."""
+        return False
+
+    # --- the stereographic model of the same curvature ---
+
+    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+        """The isometry to the stereographic model of the same curvature that keeps the origin and its frame."""
+        self._lacks(manifold, "isometry to a ball", "to_ball", "use how='tangent'")
+
+    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+        """Its inverse, also of points at the boundary."""
+        self._lacks(manifold, "isometry from a ball", "from_ball", "use how='tangent'")
+
+    # --- entering, showing ---
+
+    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+        """Refuse finite numbers that are no points of the manifold, with the row and by how much."""
+        if manifold.check_point_on_manifold(x):
+            return
+        _, reason = manifold.check_point_on_manifold(x, explain=True)
+        lead = x.shape[: x.dim() - manifold.ndim]
+        points = x.reshape(-1, *x.shape[len(lead) :])
+        verdicts = [bool(manifold.check_point_on_manifold(point)) for point in points]
+        bad = ~torch.tensor(verdicts, dtype=torch.bool).reshape(lead)
+        refuse_rows(name, bad, lambda at: f"not a point of {manifold}: {reason}")
+        raise ValueError(f"{name}: not points of {manifold}: {reason}")  # only together: their shape
+
+    def describe(self, manifold: Any, dim: int | None = None) -> str:
+        """The space in the notation of space strings, such as ``ball:16,c=0.5,learn``."""
+        return describe_word(manifold, dim, self.curvature(manifold))
+
+    def chart(self, manifold: Any, x: Tensor) -> Tensor:
+        """A picture of points of a space of d ≤ 2: numbers (N, d) in the unit disk, hyperbolic space isometrically."""
+        v, k = self.log0(manifold, x) * (self.scale(manifold) / 2), self.curvature(manifold)
+        v = v if k is None or float(k) == 0 else v * k.detach().abs().sqrt().to(v)
+        return v * hm.tan_ratio(-dot(v, v))
+
+    def chart_kind(self, manifold: Any) -> str:
+        """What :meth:`chart` is a picture in: "disk" or "plane"."""
+        return "plane" if self.is_plain(manifold) else "disk"
+
+    # --- of any manifold with an origin, expmap and logmap ---
+
+    def _lacks(self, manifold: Any, what: str, method: str, instead: str) -> NoReturn:
+        raise TypeError(
+            f"{self.describe(manifold)} has no {what}: its {type(self).__name__} does not say {method!r}; {instead}, "
+            "or register a geometry that says it (hgeo.register)"
+        )
+
+    def _origin_like(self, manifold: Any, x: Tensor) -> Tensor:
+        return self.exp0(manifold, x.new_zeros(self.intrinsic_dim(manifold, x.shape[-1]))).expand_as(x)
+
+    @staticmethod
+    def _call(manifold: Any, operation: str, *args: Tensor) -> Tensor:
+        method = getattr(manifold, operation, None)
+        kind = type(manifold).__name__
+        if method is None or method is NotImplemented:
+            raise TypeError(
+                f"{manifold} has no {operation!r}, which hgeo's origin frame needs; add it to the manifold, or "
+                f"register a geometry: hgeo.register({kind}, YourGeometry())"
+            )
+        try:
+            return method(*args)
+        except NotImplementedError as error:
+            raise TypeError(
+                f"{kind}.{operation} is not implemented, and hgeo's origin frame needs it; implement it, or register a "
+                f"geometry: hgeo.register({kind}, YourGeometry())"
+            ) from error
+
+    def _basis(self, manifold: Any, n: int) -> tuple[Tensor, Tensor]:
+        """The origin (n,) and an orthonormal basis (d, n) of the tangent space there, in float64."""
+        if getattr(manifold, "ndim", 1) > 1:
+            raise TypeError(
+                f"{manifold} has points of {manifold.ndim} dimensions; hgeo's layers work on vectors: register a "
+                f"geometry that flattens them: hgeo.register({type(manifold).__name__}, YourGeometry())"
+            )
+        if not any(True for _ in (*manifold.parameters(), *manifold.buffers())):
+            # Nothing trains here. What is left to change are plain attributes.
+            plain = [(k, v) for k, v in vars(manifold).items() if isinstance(v, int | float | str | tuple)]
+            key = (n, repr(sorted(plain)))
+            cache = manifold.__dict__.setdefault("_hgeo_frames", {})
+            if key not in cache:
+                with torch.no_grad():
+                    origin, _, rows = self._orthonormal(manifold, n, None)
+                cache[key] = origin, rows
+            return cache[key]
+        axes = manifold.__dict__.setdefault("_hgeo_axes", {})
+        # Which axes make a basis is a question of values: traced code takes the answer that was found last.
+        traced = torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+        origin, axes[n], rows = self._orthonormal(manifold, n, axes.get(n) if traced else None)
+        return origin, rows
+
+    def _orthonormal(self, manifold: Any, n: int, axes: list[int] | None) -> tuple[Tensor, list[int], Tensor]:
+        """The origin, the axes whose tangent parts make a basis (``axes`` if they are known), and the basis that Gram
+        and Schmidt make of them."""
+        origin = self._origin(manifold, n)
+        eye = torch.eye(n, dtype=origin.dtype, device=origin.device)
+        kept: list[int] = []
+        rows: list[Tensor] = []
+        for axis in range(n) if axes is None else axes:
+            u = self._call(manifold, "proju", origin, eye[axis])
+            for _ in range(2):  # twice is enough
+                for row in rows:
+                    u = u - self._call(manifold, "inner", origin, u, row) * row
+            squared = self._call(manifold, "inner", origin, u, u)
+            if axes is not None or float(squared.detach()) > 1e-12:
+                kept.append(axis)
+                rows.append(u * torch.rsqrt(squared))
+        return origin, kept, torch.stack(rows) if rows else origin.new_zeros((0, n))
+
+    @classmethod
+    def _origin(cls, manifold: Any, n: int) -> Tensor:
+        method = getattr(manifold, "origin", None)
+        if method is None:
+            return cls._call(manifold, "origin")
+        try:
+            origin = method(n, dtype=torch.float64)
+            if type(origin) is not Tensor and not torch.compiler.is_compiling():  # which cannot trace it, nor needs it
+                origin = origin.as_subclass(Tensor)
+            home = next(iter((*manifold.parameters(), *manifold.buffers())), None)
+            return origin.to("cpu" if home is None else home.device)
+        except NotImplementedError:
+            return cls._call(manifold, "origin", torch.empty(0))
+
+    def _origin_and_basis(self, manifold: Any, n: int, like: Tensor) -> tuple[Tensor, Tensor]:
+        origin, basis = self._basis(manifold, n)
+        return origin.to(like), basis.to(like)
+
+
+class ConstantCurvature(Geometry):
+    """A space of constant curvature, whose points have a number a dimension: all through the stereographic model.
+
+    Say ``curvature``, ``to_ball`` and ``from_ball``; frame, distances, translations, means, hyperplanes and pictures
+    follow. Override those for which the space's own coordinates have a better formula.
+    """
+
+    extra_numbers = 0
+    """How many numbers more than its dimension a point has."""
+
+    def _k(self, manifold: Any) -> Tensor:
+        k = self.curvature(manifold)
+        assert k is not None, f"{type(self).__name__}.curvature must tell the curvature of {manifold}"
+        return k
+
+    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+        return self.from_ball(manifold, hm.expmap0(v * (self.scale(manifold) / 2), k=self._k(manifold)))
+
+    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+        return hm.logmap0(self.to_ball(manifold, x), k=self._k(manifold)) * (2 / self.scale(manifold))
+
+    def ambient_dim(self, manifold: Any, d: int) -> int:
+        return d + self.extra_numbers
+
+    def intrinsic_dim(self, manifold: Any, n: int) -> int:
+        return n - self.extra_numbers
+
+    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return hm.dist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self._k(manifold))
+
+    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return hm.sqdist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self._k(manifold))
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        moved = hm.mobius_add(self.to_ball(manifold, p), self.to_ball(manifold, x), k=self._k(manifold))
+        return self.from_ball(manifold, moved)
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        moved = hm.mobius_add(-self.to_ball(manifold, p), self.to_ball(manifold, x), k=self._k(manifold))
+        return self.from_ball(manifold, moved)
+
+    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+        half = self.scale(manifold) / 2
+        return folded(v * half, self._k(manifold)) / half
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return n - self.extra_numbers + 2
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        y = self.to_ball(manifold, x)
+        lam = hm.lambda_x(y, k=self._k(manifold), keepdim=True)
+        return torch.cat([lam * y, lam - 1, torch.ones_like(lam)], dim=-1)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        middle = hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=self._k(manifold))
+        return self.from_ball(manifold, middle)
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        x, p = self.to_ball(manifold, x), self.to_ball(manifold, p)
+        return hm.dist2plane(x, p, a, k=self._k(manifold), signed=True)
+
+
+def folded(v: Tensor, k: Tensor) -> Tensor:
+    """log0(project(exp0(v))) on the stereographic model: within the radius that a dtype can tell apart (k < 0), or
+    within half of a great circle, beyond which a geodesic comes back from the other side (k > 0)."""
+    if not v.numel():
+        return v
+    margin = hm.boundary_margin(v.dtype)
+    limit, rim = math.atanh(1 - margin), math.atanh(1 - 1.5 * margin)
+    if _can_look(v, k):  # a short cut that changes nothing
+        number = float(k.detach())
+        furthest = limit if number < 0 else math.pi / 2
+        if float(v.detach().square().sum(-1).max()) * abs(number) <= furthest**2:
+            return v
+    k = k.to(v)
+    root = torch.where(k == 0, 1.0, k.abs()).sqrt()
+    length = torch.linalg.vector_norm(v.detach(), dim=-1, keepdim=True) * root
+    outside = (length > torch.where(k < 0, limit, math.pi / 2)) & (k != 0)
+    length = torch.linalg.vector_norm(torch.where(outside, v, 1.0), dim=-1, keepdim=True) * root
+    turned = length - math.pi * torch.round(length.detach() / math.pi)
+    return torch.where(outside, v * (torch.where(k < 0, rim, turned) / length), v)
+
+
+def _can_look(*tensors: Tensor) -> bool:
+    """Whether the numbers can be looked at without stalling a GPU or breaking a graph."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    return all(type(t.detach()) is Tensor and t.device.type == "cpu" for t in tensors)
+
+
+def refuse_rows(name: str, bad: Tensor, describe: Any) -> None:
+    """Raise an error about the first of the ``bad`` rows, if there are any; ``describe(row)`` says what is wrong."""
+    if not bool(bad.any()):
+        return
+    if not bad.dim():
+        raise ValueError(f"{name}: {describe(())}")
+    rows = bad.nonzero()
+    first = tuple(rows[0].tolist())
+    where = first[0] if len(first) == 1 else first
+    raise ValueError(
+        f"{name}: {len(rows)} of {bad.numel()} rows are wrong; the first is row {where}: {describe(first)}"
+    )

@@ -1,0 +1,115 @@
+"""A space with another unit of length, geoopt's ``Scaled``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from hgeo._geoopt import geoopt
+from hgeo.manifolds._functions import (
+    ambient_dim,
+    describe,
+    dist,
+    exp0,
+    fold,
+    frame_scale,
+    geometry,
+    intrinsic_dim,
+    lift,
+    log0,
+    lower,
+    project,
+    register,
+    sqdist,
+    translate,
+    translate_back,
+    validate,
+)
+from hgeo.manifolds._geometry import Geometry, Part
+
+__all__ = ["ScaledGeometry"]
+
+
+class ScaledGeometry(Geometry):
+    """The base's points. Distances are ``scale`` times the base's, coordinates too: a unit one keeps its length."""
+
+    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+        return exp0(manifold.base, v / manifold.scale.to(v.dtype))
+
+    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+        return log0(manifold.base, x) * manifold.scale.to(x.dtype)
+
+    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+        unit = manifold.scale.to(v.dtype)
+        return fold(manifold.base, v / unit) * unit
+
+    def scale(self, manifold: Any) -> float:
+        return frame_scale(manifold.base)
+
+    def ambient_dim(self, manifold: Any, d: int) -> int:
+        return ambient_dim(manifold.base, d)
+
+    def intrinsic_dim(self, manifold: Any, n: int) -> int:
+        return intrinsic_dim(manifold.base, n)
+
+    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return dist(manifold.base, x, y) * manifold.scale.to(x.dtype)
+
+    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return sqdist(manifold.base, x, y) * manifold.scale.to(x.dtype) ** 2
+
+    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return geometry(manifold.base).pairs(manifold.base, x, y) * manifold.scale.to(x.dtype)
+
+    def project(self, manifold: Any, x: Tensor) -> Tensor:
+        return project(manifold.base, x)
+
+    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return translate(manifold.base, p, x)
+
+    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+        return translate_back(manifold.base, p, x)
+
+    def lifted_dim(self, manifold: Any, n: int) -> int:
+        return geometry(manifold.base).lifted_dim(manifold.base, n)
+
+    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+        return lift(manifold.base, x)
+
+    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+        return lower(manifold.base, s)
+
+    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        return manifold.scale.to(x.dtype) * geometry(manifold.base).plane_distance(manifold.base, x, p, a)
+
+    def plane_score(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+        return manifold.scale.to(x.dtype) * geometry(manifold.base).plane_score(manifold.base, x, p, a)
+
+    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+        return geometry(manifold.base).to_ball(manifold.base, x) * manifold.scale.to(x.dtype)
+
+    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+        return geometry(manifold.base).from_ball(manifold.base, y / manifold.scale.to(y.dtype))
+
+    def curvature(self, manifold: Any) -> Tensor | None:
+        k = geometry(manifold.base).curvature(manifold.base)
+        return None if k is None else k / manifold.scale.to(k) ** 2
+
+    def parts(self, manifold: Any, d: int) -> list[Part] | None:
+        inside = geometry(manifold.base).parts(manifold.base, d)
+        return inside and [
+            part._replace(curvature=part.curvature / manifold.scale.to(part.curvature) ** 2) for part in inside
+        ]
+
+    def free_coordinates(self, manifold: Any) -> bool:
+        return geometry(manifold.base).free_coordinates(manifold.base)
+
+    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+        validate(manifold.base, x, name=name)
+
+    def describe(self, manifold: Any, dim: int | None = None) -> str:
+        return f"{float(manifold.scale.detach()):.4g}·({describe(manifold.base, dim)})"
+
+
+register(geoopt.Scaled, ScaledGeometry())
