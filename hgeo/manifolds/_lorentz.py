@@ -339,6 +339,9 @@ class LorentzGeometry(ConstantCurvature):
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         return hm.lorentz_dist(x, y, c=lorentz_curvature(manifold))
 
+    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+        return self.dist(manifold, x, y) ** 2
+
     def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         c = lorentz_curvature(manifold).to(x.dtype)
         # 1 - c|p|² of a point p of the ball is 2/(1 + √c X₀), without cancellation
