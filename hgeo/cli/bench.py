@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import shlex
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from hgeo._files import write_atomically
+
 if TYPE_CHECKING:
-    from hgeo.cli._contestants import Case
+    from hgeo.bench import Case
 
 __all__ = ["add_arguments", "run"]
 
@@ -33,19 +31,12 @@ examples:
   hgeo bench --everything --markdown docs/results/speed.md
   hgeo bench --full --json > speed.json                every combination, for a program to read
 """
-_KINDS = ("symmetric", "directed", "block")
-# What is measured beside layers: option, and what it says.
-_PARTS = {
-    "train": "a training step of HAT and GATs on Cora, and a whole training until it stops",
-    "mobius": "a training step with the exact sequential Möbius sum, on Cora",
-    "optim": "an Adam step on plain weights beside torch's and geoopt's",
-    "large": "peak memory of a training step on ten million edges, d = 64",
-    "speedup": "two threads against one, from 245k edges on",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo bench``."""
+    from hgeo.bench import PARTS
+
     parser.epilog = _EPILOG
     parser.add_argument("--quick", action="store_true", help="two sizes, d = 16, a short budget")
     parser.add_argument("--full", action="store_true", help="every combination of the lists below")
@@ -57,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--contestants", type=_words, help="parts of names, such as dgl,pyg,geoopt,fused,torch (default: all)"
     )
-    for part, text in _PARTS.items():
+    for part, text in PARTS.items():
         parser.add_argument(f"--{part}", action="store_true", help=text)
     parser.add_argument("--everything", action="store_true", help="layers, first calls and all of these parts")
     parser.add_argument("--seconds", type=float, help="time a case may take, about (default: 8; --quick: 3)")
@@ -74,41 +65,55 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``hgeo bench`` and return its exit code: 0, or 2 for a wrong request."""
-    asked = [part for part in _PARTS if args.everything or getattr(args, part)]
+    from hgeo.bench import PARTS, choose, first_calls, machine, measure, measure_part, page
+
+    asked = [part for part in PARTS if args.everything or getattr(args, part)]
     layers = args.everything or not asked
     try:
-        cases = _plan(args) if layers else []
-        names, absent = _chosen(args.contestants)
+        cases = _cases(args) if layers else []
+        names, absent = choose(args.contestants)
         if args.clock == "cpu" and args.speedup:
             raise ValueError("processor time says nothing about threads; --speedup needs the wall clock")
     except ValueError as error:
         print(f"hgeo bench: {error}", file=sys.stderr)
         return 2
     out = sys.stderr if args.json else sys.stdout
-    report: dict[str, Any] = {"machine": _machine(), "clock": args.clock, "absent": absent, "cases": []}
+    report: dict[str, Any] = {"machine": machine(), "clock": args.clock, "absent": absent, "cases": []}
     _print_head(report, out)
     seconds = args.seconds if args.seconds is not None else (3.0 if args.quick else 8.0)
     for case in _progress(cases):
-        report["cases"].append(_measure(case, names, seconds, args.clock))
+        report["cases"].append(measure(case, names, seconds=seconds, clock=args.clock))
         _print_case(report["cases"][-1], out)
     if layers and not args.no_first_call:
-        report["first_call"] = _parts().first_calls(names)
+        report["first_call"] = first_calls(names)
         _print_first_calls(report["first_call"], out)
     for part in asked:
-        _measure_part(part, args.clock, seconds, report)
-        _print_part(part, report, out)
+        found = measure_part(part, clock=args.clock, seconds=seconds)
+        if found is not None:
+            report[part] = found
+            print(f"\n{PARTS[part]}", file=out)
+            _print_part(part, found, out)
     if args.json:
         json.dump(report, sys.stdout, indent=2)
         print()
     if args.markdown is not None:
-        from hgeo.cli._speed_page import page
-
-        args.markdown.parent.mkdir(parents=True, exist_ok=True)
-        args.markdown.write_text(page(report, f"hgeo {shlex.join(sys.argv[1:])}"), encoding="utf-8")
+        write_atomically(args.markdown, page(report, f"hgeo {shlex.join(sys.argv[1:])}"))
     return 0
 
 
-# --- what to measure --------------------------------------------------------------------------------------------------
+def _cases(args: argparse.Namespace) -> list[Case]:
+    from hgeo.bench import plan
+
+    return plan(
+        sizes=args.sizes,
+        kinds=args.kinds,
+        dims=args.dims,
+        heads=args.heads,
+        threads=args.threads,
+        quick=args.quick,
+        full=args.full,
+        clock=args.clock,
+    )
 
 
 def _words(text: str) -> list[str]:
@@ -125,129 +130,10 @@ def _numbers(text: str) -> list[int]:
     return values
 
 
-def _plan(args: argparse.Namespace) -> list[Case]:
-    """The cases asked for. Left alone, a list varies only in the middle of the others, at d = 16 and one thread."""
-    from hgeo.cli._contestants import SIZES, Case
-
-    sizes = args.sizes or (["13k", "245k"] if args.quick else ["13k", "245k", "2.5M"])
-    dims = args.dims or ([16] if args.quick else [8, 16, 64])
-    kinds = args.kinds or (["symmetric", "directed"] if args.quick else list(_KINDS))
-    for word, known in [(s, tuple(SIZES)) for s in sizes] + [(k, _KINDS) for k in kinds]:
-        if word not in known:
-            raise ValueError(f"{word!r} is none of {', '.join(known)}")
-    heads = args.heads or ([1] if args.quick else [1, 4])
-    threads = args.threads or ([1] if args.quick or args.clock == "cpu" else [1, 2])
-    cases = []
-    for size in sizes:
-        for kind in kinds:
-            for dim in dims:
-                for head in heads:
-                    for thread in threads:
-                        unasked = (
-                            (args.heads is None and head != 1)
-                            + (args.threads is None and thread != 1)
-                            + (args.kinds is None and kind == "block")
-                            + (args.dims is None and dim != 16)
-                        )
-                        if args.full or unasked <= 1:
-                            cases.append(Case(size, kind, dim, head, thread))
-    if args.clock == "cpu" and any(case.threads > 1 for case in cases):
-        raise ValueError("processor time says nothing about threads; with --clock cpu use --threads 1")
-    return cases
-
-
-def _chosen(parts: Sequence[str] | None) -> tuple[list[str], dict[str, str]]:
-    """The contestants asked for that can run, and why the others of them cannot."""
-    from hgeo.cli._contestants import available
-
-    reasons = available()
-    for part in parts or ():
-        if not any(part.lower() in name.lower() for name in reasons):
-            raise ValueError(f"no contestant's name contains {part!r}; there are {', '.join(reasons)}")
-    wanted = {n: r for n, r in reasons.items() if not parts or any(part.lower() in n.lower() for part in parts)}
-    return [name for name, reason in wanted.items() if reason is None], {n: r for n, r in wanted.items() if r}
-
-
-def _machine() -> dict[str, Any]:
-    import importlib.metadata
-
-    import torch
-
-    from hgeo import __version__
-
-    versions = {"hgeo": __version__, "torch": torch.__version__, "python": platform.python_version()}
-    for package in ("dgl", "torch-geometric", "geoopt", "numba"):
-        try:
-            versions[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return {"processor": _processor(), "cores": os.cpu_count(), "versions": versions}
-
-
-def _processor() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            return next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
-
-
 def _progress(cases: list[Case]) -> Any:
     from tqdm import tqdm
 
     return tqdm(cases, unit="case", file=sys.stderr, disable=not sys.stderr.isatty(), leave=False)
-
-
-# --- measuring --------------------------------------------------------------------------------------------------------
-
-
-def _measure(case: Case, names: list[str], seconds: float, clock: str) -> dict[str, Any]:
-    import torch
-
-    from hgeo.cli._contestants import BASELINE, make, too_large
-    from hgeo.cli._measure import interleaved, peak_extra_bytes
-
-    set_threads = _parts().set_threads
-    before = torch.get_num_threads()
-    set_threads(case.threads)
-    try:
-        contestants = {name: make(name, case) for name in names if not too_large(name, case)}
-        timings = interleaved(contestants, baseline=BASELINE, seconds=seconds, clock=clock)
-        memory = {name: peak_extra_bytes(prepare) for name, prepare in contestants.items()}
-    finally:
-        set_threads(before)
-    base = memory.get(BASELINE)
-    results = {}
-    for name, timing in timings.items():
-        extra = memory[name]
-        ratio = extra / base if extra is not None and base else None
-        results[name] = asdict(timing) | {"peak_extra_bytes": extra, "ratio_memory": ratio}
-    return {
-        "case": asdict(case),
-        "title": str(case),
-        "contestants": results,
-        "too_large": [name for name in names if too_large(name, case)],
-    }
-
-
-def _parts() -> Any:
-    from hgeo.cli import _parts
-
-    return _parts
-
-
-def _measure_part(part: str, clock: str, seconds: float, report: dict[str, Any]) -> None:
-    parts = _parts()
-    if part == "speedup":
-        if clock == "wall":  # what processor time says nothing about is left out of --everything
-            report["speedup"] = [parts.speedup(size, dim, seconds) for size in ("245k", "2.5M") for dim in (16, 64)]
-    elif part in ("train", "mobius"):
-        report[part] = getattr(parts, part)(clock)
-    else:
-        report[part] = getattr(parts, part)()
-
-
-# --- reporting --------------------------------------------------------------------------------------------------------
 
 
 def _print_head(report: dict[str, Any], file: TextIO) -> None:
@@ -287,11 +173,7 @@ def _print_first_calls(seconds: dict[str, float], file: TextIO) -> None:
         print(f"{name:<36}{value:>7.2f} s", file=file)
 
 
-def _print_part(part: str, report: dict[str, Any], file: TextIO) -> None:
-    result = report.get(part)
-    if not result:
-        return
-    print(f"\n{_PARTS[part]}", file=file)
+def _print_part(part: str, result: Any, file: TextIO) -> None:
     if isinstance(result, dict) and result.get("note"):
         print(result["note"], file=file)
     if part == "speedup":

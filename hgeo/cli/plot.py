@@ -50,8 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _draw(args: argparse.Namespace) -> list[Path]:
-    from hgeo.train import Session, load_run
-    from hgeo.viz import draw_run
+    from hgeo.train import Session, draw_run, load_run
 
     if not (args.run / "config.json").is_file() and (args.run / "session.json").is_file():
         session = Session.load(args.run)
@@ -75,7 +74,7 @@ def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset
             able = ", ".join(name for name in GRAPH_METHODS if name.startswith("hat"))
             raise ValueError(f"the model of {args.run} has no layer that tells its attention; those have: {able}")
         raise ValueError(f"--layer is {args.layer}, but this model has {len(attentions)} attention layer(s)")
-    rows = attention_rows(dataset, attentions[args.layer - 1], args.attention)
+    rows = attention_rows(dataset.edge_index, dataset.labels, attentions[args.layer - 1], args.attention)
     title = f"layer {args.layer}: whom node {args.attention} listens to"
     name = f"attention-{args.attention}-layer{args.layer}"
     written = save_figure(attention_figure(rows, args.attention, title=title), args.run / name)

@@ -280,8 +280,7 @@ def _entries(features: Tensor) -> int:
 
 def _draw(session: Session, datasets: dict[tuple[Any, ...], Dataset]) -> None:
     """The pictures that are not there yet: of each model's first seed, and of several models beside each other."""
-    from hgeo.train import load_run
-    from hgeo.viz import compare_runs, draw_run
+    from hgeo.train import compare_runs, draw_run, load_run
 
     runs = [
         load_run(session.folder(job).path, dataset=datasets[_data_of(job)])

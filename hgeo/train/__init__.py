@@ -1,27 +1,32 @@
-"""Training: the loop, run folders, checkpoints, tuning."""
+"""Training: one loop, what it watches, and the folder it writes.
 
-from hgeo.train._bench import EarlyStop, StepTime, early_stop_benchmark, step_benchmark
+:func:`fit` trains a model; a :class:`Job` is one training with everything that decides its numbers, a :class:`Session`
+several of them in a folder that can be resumed; a :class:`RunFolder` is what one leaves behind. :func:`inspect` says
+whether a network still aggregates, :func:`draw_run` makes the pictures of a run. The room uses data, models and tasks
+by their front doors and knows nothing of tables, papers or the command line.
+"""
+
 from hgeo.train._fit import FitResult, Settings, TrainingError, TrainingWarning, fit
 from hgeo.train._folder import RunFolder
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
 from hgeo.train._optimizer import make_optimizer
+from hgeo.train._pictures import compare_runs, draw_run
 from hgeo.train._session import Job, Session, embed, load_run, summarize
 from hgeo.train._views import View, full_view, khop_view, layered_view, view_for
 
 __all__ = [
-    "EarlyStop",
     "FitResult",
     "Health",
     "Job",
     "RunFolder",
     "Session",
     "Settings",
-    "StepTime",
     "TrainingError",
     "TrainingWarning",
     "View",
+    "compare_runs",
     "curvatures",
-    "early_stop_benchmark",
+    "draw_run",
     "embed",
     "fit",
     "full_view",
@@ -31,7 +36,6 @@ __all__ = [
     "layered_view",
     "load_run",
     "make_optimizer",
-    "step_benchmark",
     "summarize",
     "view_for",
 ]

@@ -247,8 +247,8 @@ def attention_weights(
     dataset: str, node: int, dim: int, config: dict[str, Any], seeds: Sequence[int], data_dir: str | None = None
 ) -> dict[str, Any]:
     """First-layer attention of one node, averaged over seeds: (neighbour, class, weight), the node itself first."""
-    from hgeo.train._fit import fit
-    from hgeo.viz import attention_rows, layer_attention
+    from hgeo.train import fit, layer_attentions
+    from hgeo.viz import attention_rows
 
     data = _load(dataset, 0, data_dir)
     settings = Config.from_dict(config)
@@ -259,7 +259,8 @@ def attention_weights(
         torch.manual_seed(seed)
         model = build(settings.method, data, config=settings)
         scores.append(fit(model, data, settings, seed=seed).test_accuracy)
-        for row in attention_rows(data, layer_attention(model.conv1, data.graph, data.features), node):
+        first_layer = layer_attentions(model, data)[0]
+        for row in attention_rows(data.edge_index, data.labels, first_layer, node):
             weights.setdefault(row.node, []).append(row.weight)
             classes[row.node] = row.label
     rows = [{"node": other, "class": classes[other], "weight": sum(w) / len(w)} for other, w in weights.items()]

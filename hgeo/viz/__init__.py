@@ -1,6 +1,11 @@
-"""Pictures: the Poincaré disk with geodesic edges, a page to move through it, curves of a run, attention."""
+"""Pictures: arrays and titles in, figures and pages out.
 
-from hgeo.viz._attention import Listener, attention_figure, attention_rows, attention_table, layer_attention
+Points in the Poincaré disk with geodesic edges, a page to move through the disk, the curves of a training, the weights
+that a node gives to its neighbours. This room computes nothing but where to draw: it knows no model, no data set and no
+run. What draws a run folder is :func:`hgeo.train.draw_run`.
+"""
+
+from hgeo.viz._attention import Listener, attention_figure, attention_rows, attention_table
 from hgeo.viz._curves import curves_figure
 from hgeo.viz._disk import (
     add_legend,
@@ -13,7 +18,6 @@ from hgeo.viz._disk import (
     save_figure,
 )
 from hgeo.viz._page import embedding_page, save_page
-from hgeo.viz._runs import compare_runs, draw_run
 
 __all__ = [
     "Listener",
@@ -21,17 +25,14 @@ __all__ = [
     "attention_figure",
     "attention_rows",
     "attention_table",
-    "compare_runs",
     "comparison_figure",
     "curves_figure",
     "disk_coordinates",
     "draw_disk",
     "draw_embedding",
     "draw_plane",
-    "draw_run",
     "embedding_figure",
     "embedding_page",
-    "layer_attention",
     "save_figure",
     "save_page",
 ]

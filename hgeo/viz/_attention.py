@@ -6,13 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from hgeo.data import Dataset
 from hgeo.viz._palette import EDGE, INK, color_of, marker_of, name_of
 
-__all__ = ["Listener", "attention_figure", "attention_rows", "attention_table", "layer_attention"]
+__all__ = ["Listener", "attention_figure", "attention_rows", "attention_table"]
 
 
 @dataclass(frozen=True)
@@ -24,19 +22,23 @@ class Listener:
     weight: float
 
 
-def attention_rows(dataset: Dataset, attention: tuple[Tensor, Tensor], node: int) -> list[Listener]:
+def attention_rows(edge_index: Tensor, labels: Tensor, attention: tuple[Tensor, Tensor], node: int) -> list[Listener]:
     """The weights that ``node`` gives to itself and to its neighbours, the largest first.
 
-    ``attention`` is what a layer returns for ``dataset.graph``: weights of the edges of ``dataset.edge_index`` in their
-    order, and of the added self-loops.
+    Args:
+        edge_index: (2, E), the source row first.
+        labels: (N,), the class of every node.
+        attention: what a layer returns for this graph: the weights (E, heads) of the edges in their order, and those
+            (N, heads) of the added self-loops.
+        node: from 0 to N - 1.
     """
-    if not 0 <= node < dataset.num_nodes:
-        raise ValueError(f"node is {node}, expected 0 … {dataset.num_nodes - 1}")
+    if not 0 <= node < len(labels):
+        raise ValueError(f"node is {node}, expected 0 … {len(labels) - 1}")
     edges, loops = (part.detach().cpu() for part in attention)
-    source, destination = dataset.edge_index.cpu()
+    source, destination = edge_index.cpu()
     into = (destination == node).nonzero().flatten()
-    rows = [Listener(node, int(dataset.labels[node]), float(loops[node].mean()))]
-    rows += [Listener(int(source[e]), int(dataset.labels[source[e]]), float(edges[e].mean())) for e in into]
+    rows = [Listener(node, int(labels[node]), float(loops[node].mean()))]
+    rows += [Listener(int(source[e]), int(labels[source[e]]), float(edges[e].mean())) for e in into]
     return sorted(rows, key=lambda row: (-row.weight, row.node))
 
 
@@ -93,15 +95,3 @@ def attention_figure(rows: list[Listener], node: int, *, title: str = "", most: 
     note = f" ({left_out} lighter ones not shown)" if left_out > 0 else ""
     axes.set_title((title or f"whom node {node} listens to") + note, fontsize=11, color=INK, parse_math=False)
     return figure
-
-
-def layer_attention(layer: Any, graph: Any, points: Tensor) -> tuple[Tensor, Tensor]:
-    """Weights of the edges and of the added self-loops of one layer, in evaluation mode and without gradients."""
-    was_training = layer.training
-    layer.eval()
-    try:
-        with torch.no_grad():
-            _, (edges, loops) = layer(graph, points, return_attention=True)
-    finally:
-        layer.train(was_training)
-    return edges, loops

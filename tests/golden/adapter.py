@@ -24,8 +24,8 @@ from torch import Tensor, nn
 import hgeo
 import hgeo.nn as hnn
 from hgeo._geoopt import geoopt
+from hgeo.bench import SIZES
 from hgeo.cli import main
-from hgeo.cli._contestants import SIZES
 from hgeo.data import karate
 from hgeo.models import GRAPH_METHODS, build
 from hgeo.train import fit, load_run
@@ -199,7 +199,7 @@ def bench_report() -> dict[str, Any]:
     out = io.StringIO()
     with (
         mock.patch.dict(SIZES, tiny),
-        mock.patch("hgeo.cli._parts._LARGE_NEEDS", 0),
+        mock.patch("hgeo.bench._parts._LARGE_NEEDS", 0),
         mock.patch("hgeo.data.load", return_value=karate()),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(io.StringIO()),

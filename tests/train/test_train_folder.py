@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from hgeo.data import karate
-from hgeo.train import Job, RunFolder, Session, load_run
+from hgeo.train import Job, RunFolder, Session, draw_run, load_run
 from hgeo.train._folder import load_state, save_state, write_json
-from hgeo.viz import draw_run
 
 
 def test_nested_state_comes_back_as_it_was(tmp_path):

@@ -133,7 +133,7 @@ def test_attention_rows_name_each_neighbour_with_its_own_weight():
     layer = hgeo.nn.HATConv(34, 2, hgeo.PoincareBall(c=1.0), heads=2)
     with torch.no_grad():
         _, attention = layer(club.graph, club.features, return_attention=True)
-    rows = attention_rows(club, attention, 16)
+    rows = attention_rows(club.edge_index, club.labels, attention, 16)
     assert {row.node for row in rows} == {5, 6, 16}
     assert sum(row.weight for row in rows) == pytest.approx(1.0, abs=1e-5)
     assert [row.weight for row in rows] == sorted((row.weight for row in rows), reverse=True)
@@ -146,7 +146,7 @@ def test_attention_rows_name_each_neighbour_with_its_own_weight():
 def test_attention_of_a_node_that_is_not_there_is_refused():
     club = karate()
     with pytest.raises(ValueError, match=r"node is 34, expected 0 … 33"):
-        attention_rows(club, (torch.zeros(156, 1), torch.zeros(34, 1)), 34)
+        attention_rows(club.edge_index, club.labels, (torch.zeros(156, 1), torch.zeros(34, 1)), 34)
 
 
 def test_the_attention_figure_says_how_many_it_leaves_out():

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from torch import Tensor, nn
 
 from hgeo.data import Dataset
 from hgeo.manifolds import intrinsic_dim
-from hgeo.viz._curves import curves_figure
-from hgeo.viz._disk import comparison_figure, embedding_figure, save_figure
-from hgeo.viz._page import embedding_page, save_page
-
-if TYPE_CHECKING:
-    from hgeo.train import RunFolder
+from hgeo.train._folder import RunFolder
+from hgeo.train._session import embed
+from hgeo.viz import (
+    comparison_figure,
+    curves_figure,
+    embedding_figure,
+    embedding_page,
+    save_figure,
+    save_page,
+)
 
 __all__ = ["compare_runs", "draw_run"]
 
-Run: TypeAlias = "tuple[nn.Module, Dataset, RunFolder]"
+Run: TypeAlias = tuple[nn.Module, Dataset, RunFolder]
 
 
 def draw_run(run: Run) -> list[Path]:
@@ -27,8 +31,6 @@ def draw_run(run: Run) -> list[Path]:
 
     ``run`` is what :func:`hgeo.train.load_run` gives.
     """
-    from hgeo.train import embed
-
     model, dataset, folder = run
     points, manifold = embed(model, dataset), getattr(model, "hidden_manifold", None)
     title = _title(dataset, folder, points, manifold)
@@ -46,8 +48,6 @@ def draw_run(run: Run) -> list[Path]:
 
 def compare_runs(runs: Sequence[Run], target: Path) -> list[Path]:
     """One picture of several runs on the same data, a panel a run, saved as ``target`` with ``.png`` and ``.svg``."""
-    from hgeo.train import embed
-
     panels = []
     for model, dataset, folder in runs:
         points, manifold = embed(model, dataset), getattr(model, "hidden_manifold", None)

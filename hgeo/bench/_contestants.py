@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from hgeo._dgl import import_dgl
 
-__all__ = ["BASELINE", "SIZES", "Case", "available", "make", "too_large"]
+__all__ = ["BASELINE", "SIZES", "Case", "available", "choose", "make", "too_large"]
 
 BASELINE = "DGL GATConv"
 _NEEDED_FOR = "hgeo bench, which measures against DGL's GATConv,"
@@ -165,6 +165,20 @@ def available() -> dict[str, str | None]:
         if f"hgeo {backend}" in reasons:
             reasons[f"hgeo {backend}"] = reason
     return reasons
+
+
+def choose(parts: Sequence[str] | None = None) -> tuple[list[str], dict[str, str]]:
+    """The contestants whose names contain one of ``parts`` (None: all): those that can run here, and why others cannot.
+
+    >>> choose(["hgeo torch"])
+    (['hgeo torch'], {})
+    """
+    reasons = available()
+    for part in parts or ():
+        if not any(part.lower() in name.lower() for name in reasons):
+            raise ValueError(f"no contestant's name contains {part!r}; there are {', '.join(reasons)}")
+    wanted = {n: r for n, r in reasons.items() if not parts or any(part.lower() in n.lower() for part in parts)}
+    return [name for name, reason in wanted.items() if reason is None], {n: r for n, r in wanted.items() if r}
 
 
 def too_large(name: str, case: Case) -> bool:

@@ -11,14 +11,13 @@ __all__ = ["Target", "page", "targets"]
 
 @dataclass(frozen=True)
 class Target:
-    """A bound, the numbers that it is about (with where each was measured), and what limits a number that misses it."""
+    """A bound, and the numbers that it is about with where each was measured."""
 
     what: str
     bound: float
     values: list[tuple[str, float]]
     at_least: bool = False
     unit: str = ""
-    limit: str = ""
 
     @property
     def met(self) -> bool | None:
@@ -81,35 +80,26 @@ def targets(report: dict[str, Any]) -> list[Target]:
     def one(where: str, value: float | None) -> list[tuple[str, float]]:
         return [] if value is None else [(where, value)]
 
-    host = "time outside the kernels: the projection, autograd and Python, about as long as the kernels take"
-    scores = "at small d an edge costs its asinh and exp and two gathers of its points, forward and backward"
     return [
-        Target("fused, symmetric, 13k edges: time / DGL GATConv", 0.5, fused("symmetric", True), limit=host),
-        Target("fused, symmetric, 245k edges and more", 0.33, fused("symmetric", False), limit=scores),
-        Target("fused, directed, 13k edges", 0.6, fused("directed", True), limit=host),
-        Target("fused, directed, 245k edges and more", 0.45, fused("directed", False), limit=scores),
+        Target("fused, symmetric, 13k edges: time / DGL GATConv", 0.5, fused("symmetric", True)),
+        Target("fused, symmetric, 245k edges and more", 0.33, fused("symmetric", False)),
+        Target("fused, directed, 13k edges", 0.6, fused("directed", True)),
+        Target("fused, directed, 245k edges and more", 0.45, fused("directed", False)),
         Target(
             "fused, a new block from a neighbour sampler each step",
             0.7,
             _layers(report, "hgeo fused", "ratio", lambda case: case["kind"] == "block"),
-            limit="a block has about one edge a source: most of the time goes to the projection of the sources, which "
-            "DGL pays as well, and to making each one's point once and its gradient once; then come reading and "
-            "sorting the block with its self-loops, where DGL's sampler hands DGL's kernels their order ready made",
         ),
         Target(
             "`torch` backend",
             1.5,
             _layers(report, "hgeo torch", "ratio", lambda case: case["kind"] != "block"),
-            limit="passes over the edges, each an operator call of torch with its own memory; on a directed graph the "
-            "backward pass takes differences of points twice, by destination and by source",
         ),
         Target(
             "times as fast as geoopt an edge, 245k edges, d = 16",
             40,
             _times_faster(report),
             at_least=True,
-            limit="on a directed graph the backward pass of the kernels goes over the edges twice, by destination and "
-            "by source",
         ),
         Target(
             "fused: peak extra memory / DGL's",
@@ -121,9 +111,6 @@ def targets(report: dict[str, Any]) -> list[Target]:
             1.6,
             [(f"{row['size']}, d = {row['dim']}", row["speedup"]) for row in report.get("speedup", [])],
             at_least=True,
-            limit="after a matrix product torch's own second thread (libgomp's) waits busily on the core that ours "
-            "needs: with GOMP_SPINCOUNT=0 in the environment 245k edges reached 1.46 (d = 16) and 1.63 (d = 64) on the "
-            "same machine; then the part outside the kernels, and the memory bus that both cores share",
         ),
         Target(
             "10 M edges, d = 64, a training step: peak memory of the process",
@@ -142,16 +129,12 @@ def targets(report: dict[str, Any]) -> list[Target]:
                 for gat, ratio in steps.get("hat", {}).get("over_gats", {}).items()
                 if gat.startswith("gat")
             ],
-            limit="the tuned HAT divides by the mean radius of all hidden points, so that its first layer cannot leave "
-            "out the nodes that the loss does not need, as a GAT can",
         ),
         Target(
             "Cora, d = 16, to early stop, one thread, processor time",
             6.0,
             one("", train.get("early_stop", {}).get("cpu_seconds")),
             unit=" s",
-            limit="the number of epochs until validation accuracy stops to rise, which the default settings of the "
-            "model decide; every epoch takes the step above and evaluates the validation nodes",
         ),
         Target("Adam step without manifold parameters / torch's Adam", 1.1, one("", optim.get("ratio"))),
     ]
@@ -185,14 +168,8 @@ def page(report: dict[str, Any], command: str) -> str:
             ),
         ),
         "",
-        "That the fused kernels take any dimension in float32 and float64, make no tensor with a vector an edge, and",
-        "err by at most 4 times the error of the plain formulas, near-duplicate points included, is tested, not timed:",
-        "`tests/graph/test_fused.py`.",
+        "What limits the numbers that miss their target: [what the measurements say](../findings.md).",
     ]
-    missed = [target for target in targets(report) if target.met is False]
-    if missed:
-        lines += ["", "What limits those that are missed:", ""]
-        lines += [f"- {target.what}: {target.limit or 'not known yet'}." for target in missed]
     for result in report["cases"]:
         lines += ["", f"### {result['title']}", "", *_case(result)]
     lines += _others(report)

@@ -14,9 +14,8 @@ from torch import Tensor, nn
 
 from hgeo._dgl import import_dgl
 from hgeo.data import Dataset
-from hgeo.train._fit import fit
-from hgeo.train._optimizer import make_optimizer
-from hgeo.train._views import full_view, view_for
+from hgeo.models import build
+from hgeo.train import fit, full_view, make_optimizer, view_for
 
 __all__ = ["EarlyStop", "StepTime", "early_stop_benchmark", "step_benchmark"]
 
@@ -63,7 +62,6 @@ def step_benchmark(
     radius of all hidden points, it is the whole first layer and the training nodes of the second. Ratios are medians of
     ratios taken round by round, so that a busy moment hits all contestants alike.
     """
-    from hgeo.models import build
 
     def contestant(name: str, whole: bool) -> Callable[[], None]:
         torch.manual_seed(0)
@@ -97,8 +95,6 @@ def early_stop_benchmark(
     dataset: Dataset, *, model: str = "hat", dim: int = 16, seed: int = 0, epochs: int | None = None
 ) -> EarlyStop:
     """Train until validation accuracy has stopped to rise, as ``hgeo train`` does, and say what it cost."""
-    from hgeo.models import build
-
     torch.manual_seed(seed)
     network = build(model, dataset, f"ball:{dim}")
     config = network.config if epochs is None else replace(network.config, epochs=epochs)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from hgeo.bench import step_benchmark
 from hgeo.data import karate
-from hgeo.train import step_benchmark
 
 
 def test_every_contestant_is_timed_and_the_stock_layer_has_ratio_one():

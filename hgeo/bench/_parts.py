@@ -14,10 +14,20 @@ import torch
 from torch import Tensor
 
 from hgeo._dgl import import_dgl
-from hgeo.cli._contestants import BASELINE, SIZES, Case, make
-from hgeo.cli._measure import CLOCKS, first_call_seconds, interleaved
+from hgeo.bench._contestants import BASELINE, SIZES, Case, make
+from hgeo.bench._measure import CLOCKS, first_call_seconds, interleaved
+from hgeo.bench._training import early_stop_benchmark, step_benchmark
 
-__all__ = ["first_calls", "large", "mobius", "optim", "set_threads", "speedup", "train"]
+__all__ = ["PARTS", "first_calls", "measure_part", "set_threads"]
+
+#: what is measured besides single layers, and what it is
+PARTS = {
+    "train": "a training step of HAT and GATs on Cora, and a whole training until it stops",
+    "mobius": "a training step with the exact sequential Möbius sum, on Cora",
+    "optim": "an Adam step on plain weights beside torch's and geoopt's",
+    "large": "peak memory of a training step on ten million edges, d = 64",
+    "speedup": "two threads against one, from 245k edges on",
+}
 
 
 def set_threads(count: int) -> None:
@@ -67,10 +77,8 @@ def _cora() -> tuple[Any, str | None]:
         return dataset, f"a random graph of Cora's size, because Cora is missing ({error})"
 
 
-def train(clock: str) -> dict[str, Any]:
+def _train(clock: str) -> dict[str, Any]:
     """A training step of HAT beside those of GATs, and a whole training until it stops, on one thread."""
-    from hgeo.train import early_stop_benchmark, step_benchmark
-
     dataset, note = _cora()
     with _one_thread():
         steps = step_benchmark(dataset, clock=CLOCKS[clock])
@@ -82,7 +90,7 @@ def train(clock: str) -> dict[str, Any]:
     return {"note": note, "steps": rows, "early_stop": whole._asdict()}
 
 
-def mobius(clock: str) -> dict[str, Any]:
+def _mobius(clock: str) -> dict[str, Any]:
     """Seconds of a full training step with the exact sequential Möbius sum: two layers, loss, backward, Adam."""
     import hgeo
 
@@ -117,7 +125,7 @@ def _median_of_five(step: Callable[[], None], clock: Callable[[], float]) -> flo
     return sorted(times)[2]
 
 
-def optim() -> dict[str, Any]:
+def _optim() -> dict[str, Any]:
     """A step of hgeo's Riemannian Adam on a model without manifold parameters, beside torch's and geoopt's."""
     from hgeo.optim import step_cost
 
@@ -126,7 +134,14 @@ def optim() -> dict[str, Any]:
     return cost._asdict() | {"ratio": cost.ratio}
 
 
-def speedup(size: str, dim: int, seconds: float) -> dict[str, Any]:
+def _speedups(clock: str, seconds: float) -> list[dict[str, Any]] | None:
+    """Two threads against one; None by processor time, which says nothing about threads."""
+    if clock == "cpu":
+        return None
+    return [_speedup(size, dim, seconds) for size in ("245k", "2.5M") for dim in (16, 64)]
+
+
+def _speedup(size: str, dim: int, seconds: float) -> dict[str, Any]:
     """How many times as fast two threads are as one, in turns."""
     case = Case(size, "symmetric", dim)
     prepare = make("hgeo fused", case)
@@ -173,7 +188,7 @@ print(looped.num_edges, peak * (1 if sys.platform == "darwin" else 1024), time.p
 _LARGE_NEEDS = 8 * 2**30
 
 
-def large() -> dict[str, Any]:
+def _large() -> dict[str, Any]:
     """Peak memory of a process that builds a graph of ten million edges and trains one layer, d = 64, a step."""
     free = _available_memory()
     if free is not None and free < _LARGE_NEEDS:
@@ -205,3 +220,20 @@ def first_calls(names: list[str]) -> dict[str, float]:
             again = [first_call_seconds("hgeo fused", environment) for _ in range(3)]
             results["hgeo fused"] = sorted(again)[1]
     return results
+
+
+_MEASURES: dict[str, Callable[[str, float], Any]] = {
+    "train": lambda clock, seconds: _train(clock),
+    "mobius": lambda clock, seconds: _mobius(clock),
+    "optim": lambda clock, seconds: _optim(),
+    "large": lambda clock, seconds: _large(),
+    "speedup": lambda clock, seconds: _speedups(clock, seconds),
+}
+
+
+def measure_part(part: str, *, clock: str = "wall", seconds: float = 8.0) -> Any:
+    """What one of :data:`PARTS` costs, by the wall clock or by processor time ("cpu"); a case takes about ``seconds``.
+
+    None where a clock says nothing about it.
+    """
+    return _MEASURES[part](clock, seconds)

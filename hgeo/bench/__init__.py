@@ -1,0 +1,34 @@
+"""Speed and memory of hgeo beside what people use today, contestants interleaved, as ratios.
+
+:func:`plan` lists the cases of a request, :func:`measure` runs one, :data:`PARTS` names what is measured besides single
+layers and :func:`measure_part` measures one of them. What comes back is plain numbers and words that JSON can hold;
+:func:`page` makes a page of tables from them. The room uses every other one as a user would; ``hgeo bench`` prints what
+it finds.
+"""
+
+from hgeo.bench._contestants import SIZES, Case, choose
+from hgeo.bench._machine import machine
+from hgeo.bench._page import Target, page, targets
+from hgeo.bench._parts import PARTS, first_calls, measure_part
+from hgeo.bench._plan import KINDS, measure, plan
+from hgeo.bench._training import EarlyStop, StepTime, early_stop_benchmark, step_benchmark
+
+__all__ = [
+    "KINDS",
+    "PARTS",
+    "SIZES",
+    "Case",
+    "EarlyStop",
+    "StepTime",
+    "Target",
+    "choose",
+    "early_stop_benchmark",
+    "first_calls",
+    "machine",
+    "measure",
+    "measure_part",
+    "page",
+    "plan",
+    "step_benchmark",
+    "targets",
+]

@@ -1,0 +1,47 @@
+"""The page of `hgeo bench`: bounds, what was reached, every table."""
+
+from hgeo.bench import Target, page
+
+REPORT = {
+    "machine": {"processor": "a processor", "cores": 2, "versions": {"hgeo": "0", "torch": "2"}},
+    "clock": "wall",
+    "cases": [
+        {
+            "case": {"size": "13k", "kind": "symmetric", "dim": 16, "heads": 1, "threads": 1},
+            "title": "13k edges, symmetric, d = 16, 1 thread",
+            "contestants": {
+                "DGL GATConv": {
+                    "forward": 0.001, "backward": 0.003, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0,
+                    "ratio_forward": 1.0, "ratio_backward": 1.0, "ratio_memory": 1.0,
+                },
+                "hgeo fused": {
+                    "forward": 0.001, "backward": 0.001, "ratio": 0.55, "ratio_low": 0.5, "ratio_high": 0.6,
+                    "ratio_forward": 1.0, "ratio_backward": 0.33, "ratio_memory": 0.7,
+                },
+            },
+            "too_large": ["hgeo reference"],
+        }
+    ],
+    "speedup": [{"size": "245k", "dim": 16, "speedup": 1.7, "low": 1.6, "high": 1.8}],
+    "large": {"note": None, "edges": 10_000_000, "peak_bytes": 5 * 2**30, "step_seconds": 2.0},
+    "first_call": {"hgeo fused": 0.3},
+}  # fmt: skip
+
+
+def test_a_target_is_met_if_its_worst_number_keeps_the_bound() -> None:
+    assert Target("x", 0.5, [("a", 0.4), ("b", 0.5)]).met is True
+    assert Target("x", 0.5, [("a", 0.4), ("b", 0.6)]).met is False
+    assert Target("x", 40, [("a", 39.0), ("b", 60.0)], at_least=True).met is False
+    assert Target("x", 0.5, []).met is None
+    assert Target("x", 0.5, [("a", 0.4), ("b", 0.6)]).reached == "0.40–0.60 (worst: b)"
+    assert Target("x", 40, [("a", 39.0), ("b", 60.0)], at_least=True).reached == "39.00–60.00 (worst: a)"
+
+
+def test_the_page_says_what_was_reached_what_was_missed_and_what_was_not_measured() -> None:
+    text = page(REPORT, "hgeo bench --everything")
+    assert "    hgeo bench --everything" in text
+    assert "| fused, symmetric, 13k edges: time / DGL GATConv | ≤ 0.5 | 0.55 | no |" in text
+    assert "| two threads: times as fast as one, 245k edges and more | ≥ 1.6 | 1.70 | yes |" in text
+    assert "5.00 GB | yes |" in text
+    assert "not measured | – |" in text
+    assert "Left out, would make tensors of gigabytes: hgeo reference." in text
