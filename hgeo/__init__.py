@@ -10,7 +10,21 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-_ROOMS = ("math", "manifolds", "graph", "nn", "optim", "models", "data", "tasks", "viz", "train", "bench", "testing")
+_ROOMS = (
+    "math",
+    "manifolds",
+    "graph",
+    "nn",
+    "distributions",
+    "optim",
+    "models",
+    "data",
+    "tasks",
+    "viz",
+    "train",
+    "bench",
+    "testing",
+)
 
 # public name -> the one room it lives in
 _NAMES = {
