@@ -21,26 +21,18 @@ KERNELS = ("kernels/", "graph/_fused/")  # a loop that is compiled as one is wri
 #: (file, private module of another room that it uses)
 KNOWN_BACK_DOORS = {
     ("cli/data.py", "hgeo.train._folder"),
-    ("cli/reproduce.py", "hgeo.train._cells"),
-    ("cli/reproduce.py", "hgeo.train._reproduce"),
-    ("cli/reproduce.py", "hgeo.train._tables"),
-    ("cli/reproduce.py", "hgeo.train._tune"),
     ("cli/train.py", "hgeo.train._folder"),
-    ("cli/tune.py", "hgeo.train._cells"),
-    ("cli/tune.py", "hgeo.train._tune"),
     ("models/_euclidean.py", "hgeo.nn._diffusion"),
     ("models/_euclidean.py", "hgeo.nn._inputs"),
     ("models/_euclidean.py", "hgeo.nn._layer"),
     ("models/_hat.py", "hgeo.nn._inputs"),
     ("models/_pairs.py", "hgeo.graph._fused"),
     ("nn/_radius.py", "hgeo.graph._graph"),
-    ("train/_batched.py", "hgeo.models._config"),
-    ("train/_reproduce.py", "hgeo.models._hat"),
-    ("train/_tune.py", "hgeo.models._config"),
+    ("reproduce/_runs.py", "hgeo.models._hat"),
 }
 KNOWN_LONG_FUNCTIONS = {
     ("graph/_attention.py", "distance_attention"),
-    ("train/_batched.py", "train_batch"),
+    ("reproduce/_batched.py", "train_batch"),
     ("train/_fit.py", "fit"),
 }
 KNOWN_LONG_FILES = {"testing/laws/_metric.py", "testing/laws/_oracle.py"}

@@ -71,11 +71,10 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _compute(cells: Sequence[Any], args: argparse.Namespace) -> dict[str, Any]:
-    from hgeo.train._cells import cached_result, run_cells
+    from hgeo.reproduce import known_results, run_cells
 
     if args.cached_only:
-        known = {cell.key: cached_result(cell, args.cache) for cell in cells}
-        return {key: result for key, result in known.items() if result is not None}
+        return known_results(cells, args.cache)
     return run_cells(cells, args.cache, jobs=args.jobs, context={"data_dir": args.data_dir})
 
 
@@ -100,7 +99,7 @@ def _walk_options(args: argparse.Namespace, dataset: str, method: str) -> dict[s
 
 def _table_cells(args: argparse.Namespace, frozen: dict[str, Any]) -> list[Any]:
     from hgeo.models import SHALLOW_METHODS
-    from hgeo.train._reproduce import DATASETS, DIMENSIONS, TABLE_METHODS, graph_cells, shallow_cells
+    from hgeo.reproduce import DATASETS, DIMENSIONS, TABLE_METHODS, graph_cells, shallow_cells
 
     methods = args.methods or list(TABLE_METHODS)
     graph = [method for method in methods if method not in SHALLOW_METHODS]
@@ -118,9 +117,16 @@ def _table_cells(args: argparse.Namespace, frozen: dict[str, Any]) -> list[Any]:
 
 def _table(args: argparse.Namespace, name: str, metric: str, title: str) -> None:
     from hgeo.models import SHALLOW_METHODS
-    from hgeo.train._reproduce import TABLE_METHODS, published
-    from hgeo.train._tables import Entry, Table, baseline_findings, findings, write_table
-    from hgeo.train._tune import frozen_configs
+    from hgeo.reproduce import (
+        TABLE_METHODS,
+        Entry,
+        Table,
+        baseline_findings,
+        findings,
+        frozen_configs,
+        published,
+        write_table,
+    )
 
     frozen = frozen_configs(args.configs, name)
     cells = _table_cells(args, frozen)
@@ -146,7 +152,7 @@ def _table(args: argparse.Namespace, name: str, metric: str, title: str) -> None
     intro = (
         f"# {title}\n\nMean ± standard deviation over runs, in brackets the paper's number. Made by\n\n"
         f"    {_command(args)}\n\nwith the hyper-parameters that `hgeo tune` froze for this table in "
-        f"`{args.configs or 'hgeo/models/configs/paper.json'}`, by the {_CHOSEN_BY[metric]} of validation nodes; the "
+        f"`{args.configs or 'hgeo/reproduce/paper.json'}`, by the {_CHOSEN_BY[metric]} of validation nodes; the "
         'seeds here were not used there. "HAT as printed" has the paper\'s number of HAT beside it, and so has ours; '
         '"uniform weights" is our HAT, same hyper-parameters, with its attention switched off. Bold: the best '
         "mean of a row."
@@ -215,8 +221,7 @@ def _how(args: argparse.Namespace) -> str:
 
 def _trials(args: argparse.Namespace) -> str:
     """How many trials the frozen configurations were chosen from, by data set."""
-    from hgeo.train._reproduce import TABLE_METHODS
-    from hgeo.train._tune import frozen_trials
+    from hgeo.reproduce import TABLE_METHODS, frozen_trials
 
     counts: dict[str, list[str]] = {}
     for dataset, found in frozen_trials(args.configs, args.methods or TABLE_METHODS).items():
@@ -234,8 +239,7 @@ def _clustering(args: argparse.Namespace) -> None:
 
 
 def _ablation(args: argparse.Namespace) -> None:
-    from hgeo.train._reproduce import ablation_cells
-    from hgeo.train._tables import Entry, Table, findings, write_table
+    from hgeo.reproduce import Entry, Table, ablation_cells, findings, write_table
 
     names = {"β = 1": "hat", "uniform weights": "hat-uniform", "GAT": "gat", "GCN": "gcn"}
     columns: list[str] = []
@@ -269,8 +273,7 @@ def _ablation(args: argparse.Namespace) -> None:
 def _attention(args: argparse.Namespace) -> None:
     from hgeo._files import write_atomically
     from hgeo.models import defaults
-    from hgeo.train._reproduce import attention_cell
-    from hgeo.train._tune import frozen_configs
+    from hgeo.reproduce import attention_cell, frozen_configs
     from hgeo.viz import Listener, attention_figure, save_figure
 
     frozen = frozen_configs(args.configs)
@@ -314,8 +317,7 @@ def _visualization(args: argparse.Namespace) -> None:
     from hgeo.data import load
     from hgeo.manifolds import PoincareBall, exp0
     from hgeo.models import SHALLOW_METHODS
-    from hgeo.train._reproduce import embedding_cell
-    from hgeo.train._tune import frozen_configs
+    from hgeo.reproduce import embedding_cell, frozen_configs
     from hgeo.viz import add_legend, draw_embedding, save_figure
 
     frozen = frozen_configs(args.configs)
@@ -353,8 +355,7 @@ def _visualization(args: argparse.Namespace) -> None:
 def _timing(args: argparse.Namespace) -> None:
     from hgeo._files import write_atomically
     from hgeo.models import defaults
-    from hgeo.train._reproduce import published, timing_cell
-    from hgeo.train._tune import frozen_configs
+    from hgeo.reproduce import frozen_configs, published, timing_cell
 
     frozen = frozen_configs(args.configs)
     cells = {

@@ -42,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from hgeo.train._cells import run_cells
-    from hgeo.train._tune import frozen_winners, tuning_cell, usual_budget, write_frozen
+    from hgeo.reproduce import frozen_winners, run_cells, tuning_cell, usual_budget, write_frozen
 
     asked = {name: getattr(args, name) for name in ("rounds", "trials", "epochs") if getattr(args, name)}
     if importlib.util.find_spec("optuna") is None:

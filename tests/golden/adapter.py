@@ -181,7 +181,7 @@ def asked_cells(command: list[str], monkeypatch: Any) -> list[Any]:
     """The cells that `hgeo reproduce` looks for in its cache."""
     asked: list[Any] = []
     with monkeypatch.context() as patch:
-        patch.setattr("hgeo.train._cells.cached_result", lambda cell, folder: asked.append(cell))
+        patch.setattr("hgeo.reproduce._cells.cached_result", lambda cell, folder: asked.append(cell))
         assert main(["reproduce", *command]) == 0
     return asked
 

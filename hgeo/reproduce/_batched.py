@@ -1,8 +1,8 @@
 """Many runs of a two-layer graph network at once: the engine under ``hgeo tune`` and ``hgeo reproduce``.
 
 The mathematics is that of :class:`hgeo.models.HAT`, :class:`~hgeo.models.GCN` and :class:`~hgeo.models.GAT`; the layout
-is that of :mod:`hgeo.train._lanes`: runs are lanes, and every hyper-parameter that is a number is a number *a run*, so
-one batch holds many seeds of many trials. Three things make it fast, none of which changes a result (but for
+is that of :mod:`hgeo.reproduce._lanes`: runs are lanes, and every hyper-parameter that is a number is a number *a run*,
+so one batch holds many seeds of many trials. Three things make it fast, none of which changes a result (but for
 ``radius_norm``, whose mean is over the nodes of a view here, and over all nodes in the public model):
 
 - features stay sparse, and a view of the graph reads its rows in place;
@@ -29,8 +29,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hgeo.models._config import Config
-from hgeo.train._lanes import (
+from hgeo.models import Config
+from hgeo.reproduce._lanes import (
     LANES,
     Block,
     SparseRows,

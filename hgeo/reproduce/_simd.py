@@ -149,7 +149,7 @@ def hashed_mask(typing_context: Any, index: Any, keys: Any, thresholds: Any, sca
     """``scales`` where hash(index + key) ≥ threshold, else 0; a key, threshold and scale a lane, (groups, 8) arrays.
 
     The hash is the 32-bit "lowbias32" mixer found by Chris Wellons' hash prospector (public domain), which
-    :func:`hgeo.train._lanes.keys_for` also uses.
+    :func:`hgeo.reproduce._lanes.keys_for` also uses.
     """
 
     def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -11,9 +11,9 @@ import pytest
 from hgeo.cli import main
 from hgeo.data import load
 from hgeo.models import Config, defaults
-from hgeo.train import _tune
-from hgeo.train._batched import Views
-from hgeo.train._tune import TASKS, Budget, frozen_configs, redrawn_splits, search_space, tune_cell
+from hgeo.reproduce import _search
+from hgeo.reproduce._batched import Views
+from hgeo.reproduce._search import TASKS, Budget, frozen_configs, redrawn_splits, search_space, tune_cell
 
 
 def tune(tmp_path, *more):
@@ -60,7 +60,7 @@ def test_a_search_goes_on_from_the_winners_of_every_method(tmp_path, capsys):
 
 def test_frozen_configurations_that_cannot_be_moved_to_their_place_leave_the_old_ones(tmp_path, monkeypatch):
     path = tmp_path / "frozen.json"
-    _tune.write_frozen(path, [])
+    _search.write_frozen(path, [])
     before = path.read_bytes()
 
     def refuse(source, target):
@@ -68,59 +68,59 @@ def test_frozen_configurations_that_cannot_be_moved_to_their_place_leave_the_old
 
     monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(OSError, match="no space left"):
-        _tune.write_frozen(path, [])
+        _search.write_frozen(path, [])
     assert (path.read_bytes(), list(tmp_path.iterdir())) == (before, [path])
 
 
 def test_what_one_method_found_is_said_in_the_terms_of_another():
     gcn = replace(defaults("gcn", 4), feat_drop=0.4, readout="linear", lr=0.013)
-    hat = _tune._within(_tune._adopted(gcn, defaults("hat", 4)), search_space("hat"))
+    hat = _search._within(_search._adopted(gcn, defaults("hat", 4)), search_space("hat"))
     assert (hat.method, hat.feat_drop, hat.readout, hat.lr) == ("hat", 0.4, "linear", 0.013)
     assert (hat.degree_norm, hat.betas) == (True, (0.01, 0.01))  # a GCN is HAT with the softest attention
     assert hat.steps == 4  # which may walk further than a GCN
     walked = replace(hat, steps=8, restart=0.3)
-    diffused = _tune._adopted(walked, defaults("gcn-diffused", 4))
+    diffused = _search._adopted(walked, defaults("gcn-diffused", 4))
     assert (diffused.steps, diffused.restart, diffused.degree_norm) == (8, 0.3, False)
-    assert _tune._adopted(walked, defaults("gcn", 4)).steps == 1
+    assert _search._adopted(walked, defaults("gcn", 4)).steps == 1
     printed = replace(defaults("hat-paper", 4), hidden_drop=0.3)
-    assert _tune._adopted(printed, defaults("hat", 4)) == replace(printed, method="hat")  # as printed is a HAT
+    assert _search._adopted(printed, defaults("hat", 4)) == replace(printed, method="hat")  # as printed is a HAT
     ours = replace(defaults("hat", 4), degree_norm=True, weight_decay=3e-3)
     training = {name: getattr(ours, name) for name in search_space("hat-paper")}  # all that is searched of it
-    assert _tune._adopted(ours, defaults("hat-paper", 4)) == replace(defaults("hat-paper", 4), **training)
-    assert not _tune._adopted(ours, defaults("gcn", 4)).degree_norm  # which it always is
-    assert _tune._adopted(ours, defaults("gat", 4)).degree_norm
+    assert _search._adopted(ours, defaults("hat-paper", 4)) == replace(defaults("hat-paper", 4), **training)
+    assert not _search._adopted(ours, defaults("gcn", 4)).degree_norm  # which it always is
+    assert _search._adopted(ours, defaults("gat", 4)).degree_norm
 
 
 @pytest.mark.parametrize("method", ["hat", "hat-paper", "gcn", "gat", "hat-uniform"])
 def test_a_search_learns_from_all_that_it_begins_with(method):
     space, base = search_space(method), defaults(method, 4)
-    usual = [_tune._searched(start, base, space) for start in _tune._starting_points(base)]
+    usual = [_search._searched(start, base, space) for start in _search._starting_points(base)]
     others = [name for name in ("hat", "gcn", "gat", "hat-paper") if (method, name) != ("hat", "hat-paper")]
-    adopted = [_tune._within(_tune._adopted(defaults(name, 4), base), space) for name in others]
+    adopted = [_search._within(_search._adopted(defaults(name, 4), base), space) for name in others]
     for config in usual + adopted:
         # what a method does not search is as its defaults have it, so the sampler can be told of the trial
-        assert replace(base, **{name: _tune._value(config, name) for name in space}) == config
+        assert replace(base, **{name: _search._value(config, name) for name in space}) == config
 
 
 def test_a_run_that_has_diverged_is_a_bad_trial():
-    trial = _tune._Trial(defaults("gcn", 2), [_tune._Score(0.5, float("nan"), 0.0)])
+    trial = _search._Trial(defaults("gcn", 2), [_search._Score(0.5, float("nan"), 0.0)])
     assert trial.score("classification") == pytest.approx(0.4)
 
 
 def test_where_splits_are_random_a_search_sees_several_and_no_table_sees_them(monkeypatch):
-    from hgeo.train import _reproduce
+    from hgeo.reproduce import _runs
 
     asked = []
     data = load("karate")
     monkeypatch.setattr("hgeo.data.load", lambda name, **more: asked.append(more["split_seed"]) or data)
     tune_cell("photo", 2, "gcn", vars(Budget(rounds=1, trials=1, epochs=2)))
     assert len(asked) > 1
-    assert not set(asked) & {_reproduce._split_of("photo", seed) for seed in range(10)}
+    assert not set(asked) & {_runs._split_of("photo", seed) for seed in range(10)}
 
 
 def test_data_with_a_public_split_are_searched_on_further_draws_of_its_training_nodes(monkeypatch):
     seen = []
-    monkeypatch.setattr(_tune, "Views", lambda *splits: seen.extend(splits) or Views(*splits))
+    monkeypatch.setattr(_search, "Views", lambda *splits: seen.extend(splits) or Views(*splits))
     tune_cell("karate", 2, "gcn", vars(Budget(rounds=1, trials=1, epochs=2)))
     data = load("karate")
     assert len(seen) == 5
@@ -133,7 +133,7 @@ def test_a_value_is_moved_to_one_that_the_search_can_propose(method):
     for kind in search_space(method).values():
         if hasattr(kind, "low"):
             for value in (kind.low, kind.high, (kind.low + kind.high) / 2, 1e9, -1e9):
-                assert kind._contains(_tune._admissible(value, kind))
+                assert kind._contains(_search._admissible(value, kind))
 
 
 def test_the_search_cannot_see_test_labels(monkeypatch):
@@ -199,6 +199,6 @@ def test_a_file_that_no_search_has_frozen_is_named(tmp_path, capsys):
 
 
 def test_tuning_seeds_are_not_table_seeds():
-    assert _tune.TUNING_SEED >= 1000
+    assert _search.TUNING_SEED >= 1000
     with pytest.raises(TypeError):
         Budget(tests=1)

@@ -14,11 +14,11 @@ from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO, TypeVar
+from typing import Any, TextIO, TypeVar
 
 from hgeo._files import write_atomically
 
-__all__ = ["LARGE", "Cell", "cached_result", "cell_work", "graph_price", "run_cells"]
+__all__ = ["LARGE", "Cell", "cached_result", "cell_work", "graph_price", "known_results", "run_cells"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -31,22 +31,24 @@ def graph_price(dataset: str, dim: int) -> float:
     return {"photo": 12.0, "pubmed": 3.0, "citeseer": 1.5}.get(dataset, 1.0) * (1 + dim / 8)
 
 
-class _Work(NamedTuple):
-    name: str
-    hashed_as: str
+#: the name of a function's work
+_WORKS: dict[Callable[..., Any], str] = {}
+# Edition 0.1 cached these cells before their functions had a name, under the place in hgeo.train where they were then.
+_PLACES_THEN = {
+    "graph runs": "_reproduce:graph_runs",
+    "shallow run": "_reproduce:shallow_run",
+    "attention weights": "_reproduce:attention_weights",
+    "embedding": "_reproduce:embedding",
+    "training time": "_reproduce:training_time",
+    "tune cell": "_tune:tune_cell",
+}
 
 
-_WORKS: dict[Callable[..., Any], _Work] = {}
-
-
-def cell_work(name: str, *, hashed_as: str | None = None) -> Callable[[_Function], _Function]:
+def cell_work(name: str) -> Callable[[_Function], _Function]:
     """Decorates a function that cells call with the name that their results are cached under.
 
-    The function may move and be renamed, the name stays: a result under another name is computed again.
-
-    Args:
-        name: a few words, shown as progress; no two functions share one.
-        hashed_as: what stands in the hash instead of the name, of cells that were cached before their function had one.
+    The function may move and be renamed, the name stays: a result under another name is computed again. ``name`` is a
+    few words, shown as progress; no two functions share one.
 
     >>> @cell_work("square")
     ... def square(number):
@@ -56,11 +58,9 @@ def cell_work(name: str, *, hashed_as: str | None = None) -> Callable[[_Function
     """
 
     def register(function: _Function) -> _Function:
-        work = _Work(name, hashed_as or name)
-        taken = {word for known in _WORKS.values() for word in known}
-        if taken & set(work):
+        if name in _WORKS.values():
             raise ValueError(f"another function's cells are cached under {name!r} already; choose another name")
-        _WORKS[function] = work
+        _WORKS[function] = name
         return function
 
     return register
@@ -86,12 +86,13 @@ class Cell:
     @property
     def work(self) -> str:
         """The name of the function's work."""
-        return _WORKS[self.function].name
+        return _WORKS[self.function]
 
     @property
     def key(self) -> str:
         """The name of the file in the cache: a hash of the work, its version and the arguments."""
-        text = json.dumps([_WORKS[self.function].hashed_as, self.version, self.arguments], sort_keys=True)
+        hashed = f"hgeo.train.{_PLACES_THEN[self.work]}" if self.work in _PLACES_THEN else self.work
+        text = json.dumps([hashed, self.version, self.arguments], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:20]
 
     def __str__(self) -> str:
@@ -105,6 +106,12 @@ def cached_result(cell: Cell, folder: Path) -> Any | None:
     if not path.is_file():
         return None
     return json.loads(path.read_text(encoding="utf-8"))["result"]
+
+
+def known_results(cells: Sequence[Cell], folder: Path) -> dict[str, Any]:
+    """Results of the cells that were computed before, by their keys."""
+    results = {cell.key: cached_result(cell, folder) for cell in cells}
+    return {key: result for key, result in results.items() if result is not None}
 
 
 def _compute(cell: Cell, folder: Path, context: dict[str, Any]) -> tuple[Any, float]:

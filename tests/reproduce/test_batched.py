@@ -10,7 +10,7 @@ import torch
 
 from hgeo.data import load, make_dataset
 from hgeo.models import Config, build, defaults
-from hgeo.train._batched import Run, Views, _knobs, _pack, _unpack, batched_forward, init_parameters, train_batch
+from hgeo.reproduce._batched import Run, Views, _knobs, _pack, _unpack, batched_forward, init_parameters, train_batch
 
 METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gcn-diffused", "gat")
 
@@ -154,7 +154,7 @@ def test_runs_on_different_splits_share_a_batch(dataset):
 
 
 def test_each_of_several_steps_drops_other_weights():
-    from hgeo.train._lanes import LANES
+    from hgeo.reproduce._lanes import LANES
 
     # a node alone hears itself over its loop, in each step: one draw for both would keep it every second time
     nodes = 400
@@ -212,7 +212,7 @@ def test_runs_stop_on_their_own_and_keep_their_best_epoch(dataset):
 
 
 def test_dropout_keeps_its_mean_and_its_rate(dataset):
-    from hgeo.train._lanes import LANES, dropout, keys_for
+    from hgeo.reproduce._lanes import LANES, dropout, keys_for
 
     rate = torch.linspace(0, 0.7, LANES).unsqueeze(0)
     x = torch.ones(1, 20000, LANES)

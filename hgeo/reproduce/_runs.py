@@ -1,4 +1,4 @@
-"""The runs behind the paper's tables and figures, as cells of :mod:`hgeo.train._cells`."""
+"""The runs behind the paper's tables and figures, as cells of :mod:`hgeo.reproduce._cells`."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from hgeo.manifolds import log0
 from hgeo.models import SHALLOW_METHODS, Config, build, defaults, shallow
+from hgeo.nn import HATConv
+from hgeo.reproduce._batched import BATCHED_METHODS, Run, Views, train_batch, train_runs
+from hgeo.reproduce._cells import LARGE, Cell, cell_work, graph_price
 from hgeo.tasks import accuracy, clustering_nmi, macro_f1
-from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_batch, train_runs
-from hgeo.train._cells import LARGE, Cell, cell_work, graph_price
+from hgeo.train import fit, layer_attentions
+from hgeo.viz import attention_rows
 
 __all__ = [
     "DATASETS",
@@ -45,7 +49,7 @@ _LONGER = 2
 def published() -> dict[str, Any]:
     """The numbers that are printed in the paper."""
     facts: dict[str, Any] = json.loads(
-        resources.files("hgeo.models").joinpath("configs/published.json").read_text(encoding="utf-8")
+        resources.files("hgeo.reproduce").joinpath("published.json").read_text(encoding="utf-8")
     )
     return facts
 
@@ -80,7 +84,7 @@ def with_random_links(data: Any, share: float, seed: int = 0) -> Any:
 # Tables
 
 
-@cell_work("graph runs", hashed_as="hgeo.train._reproduce:graph_runs")
+@cell_work("graph runs")
 def graph_runs(
     dataset: str, dim: int, configs: dict[str, dict[str, Any]], seeds: Sequence[int], data_dir: str | None = None
 ) -> dict[str, list[dict[str, Any]]]:
@@ -117,14 +121,12 @@ def graph_runs(
     return table
 
 
-@cell_work("shallow run", hashed_as="hgeo.train._reproduce:shallow_run")
+@cell_work("shallow run")
 def shallow_run(
     dataset: str, dim: int, method: str, options: dict[str, Any], seed: int, data_dir: str | None = None
 ) -> dict[str, list[dict[str, Any]]]:
     """Embed, then classify by the 5 nearest training nodes and cluster by K-means, in the tangent space at 0."""
     from sklearn.neighbors import KNeighborsClassifier
-
-    from hgeo.manifolds import log0
 
     split = _split_of(dataset, seed)
     data = _load_last(dataset, split, data_dir)
@@ -242,14 +244,11 @@ def _ablation_arguments(dataset: str, dim: int, configs: dict[str, Any], seeds: 
 # Figures and time
 
 
-@cell_work("attention weights", hashed_as="hgeo.train._reproduce:attention_weights")
+@cell_work("attention weights")
 def attention_weights(
     dataset: str, node: int, dim: int, config: dict[str, Any], seeds: Sequence[int], data_dir: str | None = None
 ) -> dict[str, Any]:
     """First-layer attention of one node, averaged over seeds: (neighbour, class, weight), the node itself first."""
-    from hgeo.train import fit, layer_attentions
-    from hgeo.viz import attention_rows
-
     data = _load(dataset, 0, data_dir)
     settings = Config.from_dict(config)
     weights: dict[int, list[float]] = {}
@@ -277,7 +276,7 @@ def attention_cell(config: Config, seeds: Sequence[int]) -> Cell:
     return Cell(attention_weights, arguments)
 
 
-@cell_work("embedding", hashed_as="hgeo.train._reproduce:embedding")
+@cell_work("embedding")
 def embedding(
     dataset: str,
     method: str,
@@ -287,8 +286,6 @@ def embedding(
     data_dir: str | None = None,
 ) -> dict[str, Any]:
     """A two-dimensional embedding of all nodes, as tangent coordinates at the origin."""
-    from hgeo.manifolds import log0
-
     data = _load(dataset, 0, data_dir)
     if config is None:
         model = shallow(method, 2, **options)
@@ -310,7 +307,7 @@ def embedding_cell(
     return Cell(embedding, arguments, cost=3.0, version=version)
 
 
-@cell_work("training time", hashed_as="hgeo.train._reproduce:training_time")
+@cell_work("training time")
 def training_time(
     dataset: str, dim: int, config: dict[str, Any], seed: int, data_dir: str | None = None
 ) -> dict[str, Any]:
@@ -319,8 +316,6 @@ def training_time(
     The two steps are compared in layers that walk once: eq. (11) cannot walk on.
     """
     from hgeo.models._hat import attention_options
-    from hgeo.nn import HATConv
-    from hgeo.train._fit import fit
 
     data = _load(dataset, 0, data_dir)
     settings = Config.from_dict(config)

@@ -1,4 +1,4 @@
-"""Message passing for many independent runs at once: the kernels under :mod:`hgeo.train._batched`.
+"""Message passing for many independent runs at once: the kernels under :mod:`hgeo.reproduce._batched`.
 
 Runs (seeds, trials) are a tensor axis. They are packed in groups of :data:`LANES`, the width of a vector register,
 and the lane is the *last* axis, so that one vector instruction advances eight runs and every gather over the graph is
@@ -25,7 +25,7 @@ import torch
 from numba import njit
 from torch import Tensor
 
-from hgeo.train._simd import LANES, hashed_mask, larger, load, root, splat, store
+from hgeo.reproduce._simd import LANES, hashed_mask, larger, load, root, splat, store
 
 __all__ = [
     "LANES",

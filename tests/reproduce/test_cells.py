@@ -9,9 +9,9 @@ import pickle
 import pytest
 
 from hgeo.models import Config
-from hgeo.train._cells import Cell, cached_result, cell_work, run_cells
-from hgeo.train._reproduce import attention_cell, embedding_cell, graph_cells, shallow_cells, timing_cell
-from hgeo.train._tune import Budget, tuning_cell
+from hgeo.reproduce._cells import Cell, cached_result, cell_work, run_cells
+from hgeo.reproduce._runs import attention_cell, embedding_cell, graph_cells, shallow_cells, timing_cell
+from hgeo.reproduce._search import Budget, tuning_cell
 
 
 @cell_work("count up")

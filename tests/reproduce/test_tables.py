@@ -10,8 +10,8 @@ import os
 import pytest
 
 from hgeo.data import load
-from hgeo.train._reproduce import DATASETS, DIMENSIONS, graph_cells, published, with_random_links
-from hgeo.train._tables import Entry, Table, baseline_findings, findings, write_table
+from hgeo.reproduce._runs import DATASETS, DIMENSIONS, graph_cells, published, with_random_links
+from hgeo.reproduce._tables import Entry, Table, baseline_findings, findings, write_table
 
 
 def flat(mean, spread=0.01, paper=None):

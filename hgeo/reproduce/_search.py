@@ -2,8 +2,9 @@
 
 A cell is (data set, dimension, method). Trials are proposed by optuna's TPE sampler in rounds, in turns for the
 accuracy of validation nodes and for the NMI of their clusters; the runs of a round share batches of
-:mod:`hgeo.train._batched`. The best few are then run again with further seeds, in two finals, and the best over all its
-seeds is frozen: one configuration for node classification and one for clustering. Test nodes are never evaluated here.
+:mod:`hgeo.reproduce._batched`. The best few are then run again with further seeds, in two finals, and the best over all
+its seeds is frozen: one configuration for node classification and one for clustering. Test nodes are never evaluated
+here.
 
 A search may go on from what earlier ones froze. It then begins with the winners of *every* method of the cell, in its
 own method's terms: what one method has found out about a graph (how much dropout it bears, say) serves all of them.
@@ -23,11 +24,11 @@ import numpy as np
 import torch
 
 from hgeo._files import write_atomically
-from hgeo.models._config import Config, defaults
+from hgeo.models import Config, defaults
+from hgeo.reproduce._batched import BATCHED_METHODS, Run, Views, train_runs
+from hgeo.reproduce._cells import LARGE, Cell, cell_work, graph_price
+from hgeo.reproduce._runs import FIXED_SPLIT
 from hgeo.tasks import clustering_nmi
-from hgeo.train._batched import BATCHED_METHODS, Run, Views, train_runs
-from hgeo.train._cells import LARGE, Cell, cell_work, graph_price
-from hgeo.train._reproduce import FIXED_SPLIT
 
 if TYPE_CHECKING:
     from hgeo.data import Dataset
@@ -145,7 +146,7 @@ def _tuning_splits(dataset: str, data_dir: str | None) -> list[Dataset]:
     return [load(dataset, data_dir=data_dir, split_seed=split) for split in _TUNING_SPLITS]
 
 
-@cell_work("tune cell", hashed_as="hgeo.train._tune:tune_cell")
+@cell_work("tune cell")
 def tune_cell(
     dataset: str,
     dim: int,
@@ -357,7 +358,7 @@ def frozen_trials(path: Path | None, methods: Sequence[str]) -> dict[str, set[in
 
 
 def _frozen_cells(path: Path | None) -> dict[str, Any]:
-    source = resources.files("hgeo.models").joinpath("configs/paper.json") if path is None else path
+    source = resources.files("hgeo.reproduce").joinpath("paper.json") if path is None else path
     if path is None and not source.is_file():
         return {}
     try:
