@@ -306,23 +306,28 @@ class Geometry:
 class ConstantCurvature(Geometry):
     """A space of constant curvature, whose points have a number a dimension: all through the stereographic model.
 
-    Say ``curvature``, ``to_ball`` and ``from_ball``; frame, distances, translations, means, hyperplanes and pictures
-    follow. Override those for which the space's own coordinates have a better formula.
+    It asks the manifold for ``c``, minus the curvature, and for the isometry ``to_ball(x)``, ``from_ball(y)``; or
+    override the three. Frame, distances, translations, means, hyperplanes and pictures follow; override those for which
+    the space's own coordinates have a better formula.
     """
 
     extra_numbers = 0
     """How many numbers more than its dimension a point has."""
 
-    def _k(self, manifold: Any) -> Tensor:
-        k = self.curvature(manifold)
-        assert k is not None, f"{type(self).__name__}.curvature must tell the curvature of {manifold}"
-        return k
+    def curvature(self, manifold: Any) -> Tensor:
+        return -manifold.c
+
+    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+        return self._call(manifold, "to_ball", x)
+
+    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+        return self._call(manifold, "from_ball", hm.project(y, k=self.curvature(manifold)))
 
     def exp0(self, manifold: Any, v: Tensor) -> Tensor:
-        return self.from_ball(manifold, hm.expmap0(v * (self.scale(manifold) / 2), k=self._k(manifold)))
+        return self.from_ball(manifold, hm.expmap0(v * (self.scale(manifold) / 2), k=self.curvature(manifold)))
 
     def log0(self, manifold: Any, x: Tensor) -> Tensor:
-        return hm.logmap0(self.to_ball(manifold, x), k=self._k(manifold)) * (2 / self.scale(manifold))
+        return hm.logmap0(self.to_ball(manifold, x), k=self.curvature(manifold)) * (2 / self.scale(manifold))
 
     def ambient_dim(self, manifold: Any, d: int) -> int:
         return d + self.extra_numbers
@@ -331,38 +336,38 @@ class ConstantCurvature(Geometry):
         return n - self.extra_numbers
 
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
-        return hm.dist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self._k(manifold))
+        return hm.dist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self.curvature(manifold))
 
     def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
-        return hm.sqdist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self._k(manifold))
+        return hm.sqdist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self.curvature(manifold))
 
     def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
-        moved = hm.mobius_add(self.to_ball(manifold, p), self.to_ball(manifold, x), k=self._k(manifold))
+        moved = hm.mobius_add(self.to_ball(manifold, p), self.to_ball(manifold, x), k=self.curvature(manifold))
         return self.from_ball(manifold, moved)
 
     def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
-        moved = hm.mobius_add(-self.to_ball(manifold, p), self.to_ball(manifold, x), k=self._k(manifold))
+        moved = hm.mobius_add(-self.to_ball(manifold, p), self.to_ball(manifold, x), k=self.curvature(manifold))
         return self.from_ball(manifold, moved)
 
     def fold(self, manifold: Any, v: Tensor) -> Tensor:
         half = self.scale(manifold) / 2
-        return folded(v * half, self._k(manifold)) / half
+        return folded(v * half, self.curvature(manifold)) / half
 
     def lifted_dim(self, manifold: Any, n: int) -> int:
         return n - self.extra_numbers + 2
 
     def lift(self, manifold: Any, x: Tensor) -> Tensor:
         y = self.to_ball(manifold, x)
-        lam = hm.lambda_x(y, k=self._k(manifold), keepdim=True)
+        lam = hm.lambda_x(y, k=self.curvature(manifold), keepdim=True)
         return torch.cat([lam * y, lam - 1, torch.ones_like(lam)], dim=-1)
 
     def lower(self, manifold: Any, s: Tensor) -> Tensor:
-        middle = hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=self._k(manifold))
+        middle = hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=self.curvature(manifold))
         return self.from_ball(manifold, middle)
 
     def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         x, p = self.to_ball(manifold, x), self.to_ball(manifold, p)
-        return hm.dist2plane(x, p, a, k=self._k(manifold), signed=True)
+        return hm.dist2plane(x, p, a, k=self.curvature(manifold), signed=True)
 
 
 def folded(v: Tensor, k: Tensor) -> Tensor:

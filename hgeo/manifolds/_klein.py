@@ -156,9 +156,6 @@ class Klein(geoopt.manifolds.base.Manifold):
 class KleinGeometry(ConstantCurvature):
     """x = tanh(√c|v|) v/(√c|v|), with lengths at the origin as they are; the rest through the Poincaré ball."""
 
-    def curvature(self, manifold: Any) -> Tensor:
-        return -manifold.c
-
     def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
         return hm.klein_to_ball(x, c=manifold.c)
 
