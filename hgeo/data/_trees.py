@@ -17,7 +17,6 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, shor
 from torch import Tensor
 
 from hgeo import manifolds
-from hgeo._geoopt import geoopt
 from hgeo.graph import as_graph
 
 __all__ = ["TreeEmbedding", "embed_tree"]
@@ -79,19 +78,13 @@ def embed_tree(
 
 
 def _minus_curvature(manifold: Any) -> float:
-    if isinstance(manifold, manifolds.Klein):
-        c = manifold.c
-    elif isinstance(manifold, geoopt.Lorentz):
-        c = manifolds.lorentz_curvature(manifold)
-    else:
-        k = manifolds.stereographic_curvature(manifold)
-        c = torch.zeros(()) if k is None else -k
-    if not float(c.detach()) > 0:
+    k = manifolds.curvature(manifold)
+    if k is None or not float(k.detach()) < 0:
         raise ValueError(
             f"embed_tree: a tree needs a hyperbolic space (PoincareBall, Lorentz, Klein, Stereographic with k < 0), "
             f"got {manifold}"
         )
-    return float(c.detach())
+    return -float(k.detach())
 
 
 def _adjacency(tree: Any, num_nodes: int | None) -> csr_array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from inspect import signature
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
 from hgeo.data import Dataset
+from hgeo.manifolds import curvature, geometry, log0, parts
 from hgeo.math import boundary_margin
 
 __all__ = ["Health", "attention_entropy", "curvature_reader", "curvatures", "inspect", "layer_attentions"]
@@ -42,9 +44,9 @@ class Health:
         """A sentence when aggregation has stopped, else None. Its first word tells which of the two it is."""
         if self.at_limit is not None and self.at_limit > _MANY_AT_LIMIT:
             return (
-                f"saturated: {self.at_limit:.0%} of the hidden points are at the radius limit of their dtype, where "
-                "distances say nothing any more. Try a smaller learning rate, more weight decay, a smaller curvature, "
-                "or --dtype float64."
+                f"saturated: {self.at_limit:.0%} of the hidden points are at the radius limit of their dtype, or near "
+                "the opposite pole of a sphere, where distances say nothing any more. Try a smaller learning rate, "
+                "more weight decay, a smaller curvature, or --dtype float64."
             )
         if self.entropy is not None and self.entropy < _LITTLE_ENTROPY:
             where = "" if self.layer is None else f" of layer {self.layer} of {self.layers}"
@@ -58,19 +60,22 @@ class Health:
 
 
 def curvatures(model: nn.Module) -> list[float]:
-    """Signed curvature of every ball, stereographic space and hyperboloid in the model, each once, in order."""
+    """Signed curvature of every space of constant curvature but plain Euclidean in the model, each once, in order."""
     return curvature_reader(model)()
 
 
 def curvature_reader(model: nn.Module) -> Callable[[], list[float]]:
     """:func:`curvatures` for a loop: manifolds are looked up once, and only curvatures that learn are read again."""
     found = {id(manifold): manifold for module in model.modules() for manifold in _manifolds(module)}
-    curved = [manifold for manifold in found.values() if _curvature(manifold) is not None]
+    curved = [m for m in found.values() if curvature(m) is not None and not geometry(m).is_plain(m)]
+    # What keeps the numbers of another space (the ball inside a scaled one) is not a space of the model's own.
+    inner = {id(part) for m in curved for part in m.modules() if part is not m}
+    curved = [m for m in curved if id(m) not in inner]
     learns = [any(parameter.requires_grad for parameter in manifold.parameters()) for manifold in curved]
 
     def read(manifold: Any) -> float:
-        curvature = _curvature(manifold)
-        return float("nan") if curvature is None else float(curvature.detach())
+        k = curvature(manifold)
+        return float("nan") if k is None else float(k.detach())
 
     fixed = [None if moves else read(manifold) for manifold, moves in zip(curved, learns, strict=True)]
 
@@ -78,14 +83,6 @@ def curvature_reader(model: nn.Module) -> Callable[[], list[float]]:
         return [read(manifold) if value is None else value for manifold, value in zip(curved, fixed, strict=True)]
 
     return current
-
-
-def _curvature(manifold: Any) -> Tensor | None:
-    from hgeo.manifolds import lorentz_curvature, stereographic_curvature
-
-    if isinstance(manifold, geoopt.Lorentz):
-        return -lorentz_curvature(manifold)
-    return stereographic_curvature(manifold)
 
 
 def _manifolds(module: nn.Module) -> Iterator[Any]:
@@ -165,15 +162,25 @@ def _attention(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor, Tenso
 
 
 def _share_at_limit(manifold: Any, points: Any) -> tuple[float, float] | None:
-    """Share of points within 16 margins of the boundary (√c|log0 x| > 6.2 in float32), and the largest √c|x|."""
-    from hgeo.manifolds import stereographic_curvature
+    """Share of points that are at the end of their space in some factor, and the largest √c|x| on the ball.
 
-    curvature = stereographic_curvature(manifold) if isinstance(points, Tensor) else None
-    if curvature is None or float(curvature) > 0 or points.numel() == 0:
+    The end is within 16 margins of the boundary where curvature is negative (√c|log0 x| > 6.2 in float32), and the last
+    twentieth of the way to the opposite pole where it is positive: beyond it directions turn round.
+    """
+    if not isinstance(points, Tensor) or points.numel() == 0 or geometry(manifold).is_plain(manifold):
         return None
-    radius = (-curvature.to(points.dtype)).sqrt() * points.norm(dim=-1)
-    limit = 1.0 - 16.0 * boundary_margin(points.dtype)
-    return float((radius >= limit).double().mean()), float(radius.max())
+    v = log0(manifold, points)
+    pieces = parts(manifold, v.shape[-1])
+    if pieces is None:
+        return None
+    limit = math.atanh(1.0 - 16.0 * boundary_margin(points.dtype))
+    at_end, largest = torch.zeros(v.shape[:-1], dtype=torch.bool, device=v.device), 0.0
+    for part in pieces:
+        k = float(part.curvature)
+        radius = abs(k) ** 0.5 * part.scale / 2 * v[..., part.coordinates].norm(dim=-1)
+        at_end |= radius >= (limit if k <= 0 else 0.95 * math.pi / 2)
+        largest = max(largest, float(radius.max().tanh()))
+    return float(at_end.double().mean()), largest
 
 
 def attention_entropy(graph: Any, attention: tuple[Tensor, Tensor]) -> float | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from hgeo._files import write_atomically
-from hgeo._geoopt import geoopt
+from hgeo.manifolds import frame_scale, geometry, intrinsic_dim, log0
 from hgeo.math import geodesic
 from hgeo.viz._palette import EDGE, INK, NO_LABEL, color_of, marker_of, name_of
 
@@ -35,24 +35,21 @@ _POINTS_AN_EDGE = 16
 def disk_coordinates(points: Tensor, manifold: Any = None) -> Tensor:
     """Points of any manifold as points (N, 2) of the unit disk.
 
-    A two-dimensional hyperbolic space is shown as it is, isometrically, in units of its curvature. Anything else is
-    shown by its tangent coordinates at the origin: their two main directions, as a point of the disk at that distance.
-    ``manifold=None``: the points are plain vectors. Points that are not finite have no place and are an error.
+    A space of at most two dimensions is shown by its own chart: a hyperbolic one as it is, isometrically, in units of
+    its curvature. Of any other the tangent coordinates at the origin are shown: their two main directions, as a point
+    of the disk at that distance. ``manifold=None``: the points are plain vectors. Points that are not finite have no
+    place and are an error.
 
     >>> import torch
     >>> disk_coordinates(torch.tensor([[0.0, 0.0], [3.0, 4.0]])).norm(dim=1).max().item() < 1
     True
     """
-    from hgeo.manifolds import frame_scale, log0, stereographic_curvature
-
     points = _finite(points)
     if manifold is None:
         vectors = points
-    else:
-        curvature = stereographic_curvature(manifold)
-        if curvature is not None and float(curvature) < 0 and points.shape[1] == 2:
-            return points * float(-curvature) ** 0.5
-        # in the unit disk a tangent vector v is 2|v| long
+    elif intrinsic_dim(manifold, points.shape[1]) <= 2:
+        return _two_main_directions(geometry(manifold).chart(manifold, points))
+    else:  # in the unit disk a tangent vector v is 2|v| long
         vectors = log0(manifold, points) * (frame_scale(manifold) / 2)
     vectors = _two_main_directions(vectors)
     radius = vectors.norm(dim=1, keepdim=True)
@@ -152,7 +149,7 @@ def draw_embedding(
     title: str = "",
 ) -> None:
     """A flat space as a plane, any other as a disk."""
-    if isinstance(manifold, geoopt.Euclidean):
+    if manifold is not None and geometry(manifold).chart_kind(manifold) == "plane":
         draw_plane(axes, points, edge_index=edge_index, labels=labels, title=title)
     else:
         draw_disk(axes, disk_coordinates(points, manifold), edge_index=edge_index, labels=labels, title=title)
