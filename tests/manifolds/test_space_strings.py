@@ -52,7 +52,7 @@ def test_factors_make_a_product_with_the_sum_of_dimensions():
 @pytest.mark.parametrize(
     ("text", "at", "problem"),
     [
-        ("bal:16", 0, "expected one of ball, euclidean, klein"),
+        ("bal:16", 0, "expected one of ball, euclidean"),
         ("", 0, "got 'nothing'"),
         ("ball", 4, "expected ':' and a dimension after 'ball'"),
         ("ball:", 5, "a whole number of at least 1"),
