@@ -7,25 +7,49 @@
 torch.Size([3, 1, 4])
 """
 
-from hgeo.graph._attention import distance_attention, edge_distance, edge_softmax, self_distance_as_mean, weighted_sum
+from hgeo.graph._aggregate import Aggregate, Midpoint, MobiusSum, TangentSum, as_aggregate, diffuse
+from hgeo.graph._attend import Plan, attend, distance_attention, plan
 from hgeo.graph._backends import BACKENDS, Backend, backends
 from hgeo.graph._block import leading_block
+from hgeo.graph._checks import Description
 from hgeo.graph._convert import as_graph
+from hgeo.graph._finish import Finish
 from hgeo.graph._graph import CSC, Graph
 from hgeo.graph._mobius import mobius_sum
+from hgeo.graph._operations import edge_distance, edge_softmax, weighted_sum
+from hgeo.graph._score import Distance, Score, Uniform, as_score, self_distance_as_mean
+from hgeo.graph._work import OneCall, Piece, Work
 
 __all__ = [
     "BACKENDS",
     "CSC",
+    "Aggregate",
     "Backend",
+    "Description",
+    "Distance",
+    "Finish",
     "Graph",
+    "Midpoint",
+    "MobiusSum",
+    "OneCall",
+    "Piece",
+    "Plan",
+    "Score",
+    "TangentSum",
+    "Uniform",
+    "Work",
+    "as_aggregate",
     "as_graph",
+    "as_score",
+    "attend",
     "backends",
+    "diffuse",
     "distance_attention",
     "edge_distance",
     "edge_softmax",
     "leading_block",
     "mobius_sum",
+    "plan",
     "self_distance_as_mean",
     "weighted_sum",
 ]

@@ -5,10 +5,15 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from hgeo.graph import _dgl, _fused, _reference, _scatter, _torch, _torch_attention
+
+if TYPE_CHECKING:
+    from hgeo.graph._work import OneCall, Work
 
 __all__ = ["BACKENDS", "Backend", "BackendTable", "backends", "resolve"]
 
@@ -20,11 +25,12 @@ class Backend:
     Attributes:
         name: what ``backend=`` calls it.
         why_not: why it cannot run on a kind of device ("cpu", "cuda", …), or None if it can.
-        edge_distance: (graph, p_src (S, H, d), p_dst (D, H, d) or None: the first sources, k (H,)) → (E, H).
+        edge_distance: (graph, u (S, H, d), k (H,)) → (E, H), of the points exp0(u).
         edge_softmax: (graph, scores (E, H)) → (E, H), summing to 1 over the edges into a destination.
-        weighted_sum: (graph, weights (E, H), values (S, H, d)) → (D, H, d).
-        distance_attention: the whole of :func:`hgeo.graph.distance_attention`, or None where it does not do it; then,
-            and if there is no such function, it is composed of the three.
+        weighted_sum: (graph, weights (E, H) or (E, 1), values (S, H, d)) → (D, H, d).
+        plan: (work) → what computes it in one call, or a sentence why it is composed of the three. The work is one
+            weighted sum of tangent rows by distance, on a space of one part (``work.why_not_one_sum()`` is None).
+        in_double: compute in float64 whatever is given, and round once.
     """
 
     name: str
@@ -32,7 +38,14 @@ class Backend:
     edge_distance: Callable[..., Tensor]
     edge_softmax: Callable[..., Tensor]
     weighted_sum: Callable[..., Tensor]
-    distance_attention: Callable[..., tuple[Tensor, Tensor | None] | None] | None = None
+    plan: Callable[[Work], OneCall | str] | None = None
+    in_double: bool = False
+
+    def raised(self, values: Tensor) -> Tensor:
+        """``values`` in the dtype in which this backend computes: half precision in float32."""
+        if self.in_double and values.device.type != "mps":  # which has no float64
+            return values.double()
+        return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
 
 
 def _why_not_fused(device_type: str) -> str | None:
@@ -54,7 +67,7 @@ _BACKENDS = {
             _torch.edge_distance,
             _torch.edge_softmax,
             _torch.weighted_sum,
-            _fused.distance_attention,
+            _fused.plan,
         ),
         Backend(
             "torch",
@@ -62,11 +75,18 @@ _BACKENDS = {
             _torch.edge_distance,
             _torch.edge_softmax,
             _torch.weighted_sum,
-            _torch_attention.distance_attention,
+            _torch_attention.plan,
         ),
         Backend("dgl", _dgl.why_not, _dgl.edge_distance, _dgl.edge_softmax, _dgl.weighted_sum),
         Backend("scatter", _scatter.why_not, _scatter.edge_distance, _scatter.edge_softmax, _scatter.weighted_sum),
-        Backend("reference", _always, _reference.edge_distance, _reference.edge_softmax, _reference.weighted_sum),
+        Backend(
+            "reference",
+            _always,
+            _reference.edge_distance,
+            _reference.edge_softmax,
+            _reference.weighted_sum,
+            in_double=True,
+        ),
     )
 }
 

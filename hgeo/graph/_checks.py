@@ -2,14 +2,61 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from hgeo.graph._graph import Graph
 
-__all__ = ["check_device", "check_edges", "check_graph", "check_rows", "no_second_derivative", "per_head"]
+__all__ = [
+    "Description",
+    "check_device",
+    "check_edges",
+    "check_graph",
+    "check_rows",
+    "from_word",
+    "one_of",
+    "per_head",
+]
+
+
+class Description:
+    """What a step of an attention does: a frozen dataclass that shows only what differs from its defaults."""
+
+    def check(self, manifold: Any, dim: int) -> None:
+        """Refuse what a manifold cannot do in this dimension, when a layer is made."""
+
+    def __repr__(self) -> str:
+        shown = []
+        for field in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, field.name)
+            if value != field.default:
+                shown.append(f"{field.name}={getattr(value, '__name__', None) or repr(value)}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> None:
+    """Refuse what is not one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+
+
+def from_word(name: str, given: Any, words: Mapping[str, type], options: Mapping[str, Any]) -> Any:
+    """A description, from itself or from its word and those options that it knows; None is an option not given."""
+    wanted = {option: value for option, value in options.items() if value is not None}
+    if callable(given) and not isinstance(given, type):  # a description, or a function of one's own
+        if wanted:
+            option = next(iter(wanted))
+            raise ValueError(f"{option} belongs into {name}={type(given).__name__}({option}=…), got it beside {given}")
+        return given
+    if not isinstance(given, str) or given not in words:
+        classes = " or ".join(cls.__name__ for cls in words.values())
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, words))}, or {classes}, got {given!r}")
+    known = {field.name for field in fields(words[given])}
+    return words[given](**{option: value for option, value in wanted.items() if option in known})
 
 
 def per_head(name: str, value: float | Tensor, like: Tensor) -> Tensor:
@@ -54,11 +101,3 @@ def check_edges(graph: Graph, name: str, value: Tensor, heads: int) -> None:
             f"got {tuple(value.shape)}"
         )
     check_device(graph, name, value)
-
-
-def no_second_derivative(ctx: Any, *grads: Tensor | None) -> NoReturn:
-    """The autograd formula of a kernel that computes a first derivative itself."""
-    raise RuntimeError(
-        "the fast backends have first derivatives only; for second derivatives (create_graph=True) "
-        'choose backend="reference"'
-    )

@@ -10,8 +10,9 @@ from torch import Tensor
 from hgeo import math as hm
 from hgeo._dgl import import_dgl
 from hgeo.graph import _reference
-from hgeo.graph._checks import no_second_derivative
 from hgeo.graph._graph import Graph
+from hgeo.graph._points import points_and_flatness
+from hgeo.kernels.attention import no_second_derivative
 
 __all__ = ["edge_distance", "edge_softmax", "weighted_sum", "why_not"]
 
@@ -70,18 +71,16 @@ def _once(x: Tensor) -> Tensor:
     return given
 
 
-def edge_distance(graph: Graph, p_src: Tensor, p_dst: Tensor | None, k: Tensor) -> Tensor:
+def edge_distance(graph: Graph, u: Tensor, k: Tensor) -> Tensor:
     if not graph.num_edges or bool((k > 0).any()):
         # near the antipodes of a sphere the distance needs more than the difference of the two points
-        return _reference.edge_distance(graph, p_src, p_dst, k)
-    p_src = _once(p_src)
-    p_dst = p_src.narrow(0, 0, graph.num_dst) if p_dst is None else _once(p_dst)
+        return _reference.edge_distance(graph, u, k)
+    points, flatness = points_and_flatness(_once(u), k)
     # SDDMM subtracts without gathering both ends; all else are numbers a node or an edge
-    gap = torch.linalg.vector_norm(_ops().v_sub_u(_dgl_graph(graph), p_dst, p_src), dim=-1)
-    flat_src = 1 + k * p_src.square().sum(-1)
-    flat_dst = 1 + k * p_dst.square().sum(-1)
-    flatness = flat_dst.index_select(0, graph.row) * flat_src.index_select(0, graph.col)
-    return 2 * hm.arsin_k(gap * torch.rsqrt(flatness), k=k)
+    difference = _ops().v_sub_u(_dgl_graph(graph), points.narrow(0, 0, graph.num_dst), points)
+    root = torch.rsqrt(flatness)
+    stretch = root.index_select(0, graph.row) * root.index_select(0, graph.col)
+    return 2 * hm.arsin_k(torch.linalg.vector_norm(difference, dim=-1) * stretch, k=k)
 
 
 def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 if TYPE_CHECKING:
-    from hgeo.graph._fused._sort import Sorted
+    from hgeo.kernels.attention import Sorted
 
 __all__ = ["CSC", "Graph", "lasting", "values_unknown"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_Degrees = tuple[Tensor, Tensor]  # in, out
+_Degrees = tuple[Tensor | None, Tensor | None]  # in, out
 
 
 class CSC(NamedTuple):
@@ -88,6 +88,10 @@ class Graph:
         dst: (E,) integer destination ids.
         num_src: number of sources; default: ``num_dst``, or one more than the largest id.
         num_dst: number of destinations; default: ``num_src``.
+        in_degrees: (num_dst,) what layers normalise by, if this is a part of a larger graph (a view, the block of a
+            sampler): degrees in the larger graph, a self-loop of every node counted. Default: the edges given here are
+            counted. The graph with self-loops has the same.
+        out_degrees: (num_src,) likewise.
 
     Example:
         >>> import torch, hgeo
@@ -98,7 +102,16 @@ class Graph:
         7
     """
 
-    def __init__(self, src: Tensor, dst: Tensor, num_src: int | None = None, num_dst: int | None = None) -> None:
+    def __init__(
+        self,
+        src: Tensor,
+        dst: Tensor,
+        num_src: int | None = None,
+        num_dst: int | None = None,
+        *,
+        in_degrees: Tensor | None = None,
+        out_degrees: Tensor | None = None,
+    ) -> None:
         _check_ids("src", src)
         _check_ids("dst", dst)
         if src.shape != dst.shape:
@@ -122,8 +135,10 @@ class Graph:
         _check_counts(num_src, num_dst)
         _check_range("source", src, num_src)
         _check_range("destination", dst, num_dst)
+        _check_degrees("in_degrees", in_degrees, num_dst, src.device)
+        _check_degrees("out_degrees", out_degrees, num_src, src.device)
         order = _sorted_edges(src, dst, num_src, num_dst)
-        self._init(order, num_src, num_dst, num_edges_given=src.shape[0])
+        self._init(order, num_src, num_dst, num_edges_given=src.shape[0], degrees=(in_degrees, out_degrees))
 
     def _init(
         self,
@@ -133,6 +148,7 @@ class Graph:
         *,
         num_edges_given: int,
         unsorted: tuple[Tensor, Tensor] | None = None,
+        degrees: _Degrees = (None, None),
     ) -> None:
         self._order, self._unsorted = order, unsorted
         self._sorted: Sorted | None = None  # the same in the form of the fused kernels, where they have sorted it
@@ -142,9 +158,8 @@ class Graph:
         self._csc: CSC | None = None
         self._is_symmetric: bool | None = None
         self._looped: Graph | None = None
-        self._in_degrees: Tensor | None = None
-        self._out_degrees: Tensor | None = None
-        self._looped_degrees: _Degrees | None = None  # of the graph with self-loops, if not those that are counted
+        self._degrees_given = degrees
+        self._in_degrees, self._out_degrees = degrees
         self._cache: dict[Any, Any] = _Cache()
 
     @classmethod
@@ -275,7 +290,7 @@ class Graph:
 
     @property
     def in_degrees(self) -> Tensor:
-        """(num_dst,) number of edges into each destination."""
+        """(num_dst,) number of edges into each destination, or what was given."""
         if self._in_degrees is None:
             degrees = _degrees(self._edges.rowptr, self._padding, self._edges.row)
             if values_unknown(self._edges.col):
@@ -285,7 +300,7 @@ class Graph:
 
     @property
     def out_degrees(self) -> Tensor:
-        """(num_src,) number of edges out of each source."""
+        """(num_src,) number of edges out of each source, or what was given."""
         if self._out_degrees is None:
             degrees = _degrees(self.csc.colptr, self._padding, self._edges.col)
             if values_unknown(self._edges.col):
@@ -300,12 +315,7 @@ class Graph:
         While tracing, where the number of missing loops is not known, one loop is added to every destination and those
         that were there already are marked in ``padding``.
         """
-        if self._looped is not None:
-            return self._looped
-        looped = self._with_missing_loops()
-        if self._looped_degrees is not None:
-            looped._in_degrees, looped._out_degrees = self._looped_degrees
-        return looped
+        return self._with_missing_loops() if self._looped is None else self._looped
 
     @lasting
     def _with_missing_loops(self) -> Graph:
@@ -333,6 +343,7 @@ class Graph:
             self._num_src,
             self._num_dst,
             num_edges_given=self._num_edges_given,
+            degrees=self._degrees_given,
         )
         if traced:
             looped._padding = torch.cat([torch.zeros_like(self._edges.row, dtype=torch.bool), has_loop]).index_select(
@@ -345,7 +356,7 @@ class Graph:
 
     def _sorted_with_self_loops(self, src: Tensor, dst: Tensor) -> Graph:
         """The same of edges that are not sorted yet, at once."""
-        from hgeo.graph._fused._sort import sorted_with_loops
+        from hgeo.kernels.attention import sorted_with_loops
 
         found = sorted_with_loops(src, dst, self._num_src, self._num_dst)
         if found is None:
@@ -358,10 +369,16 @@ class Graph:
             looped._init(None, self._num_src, self._num_dst, num_edges_given=self._num_edges_given)
         looped._sorted = found
         if self._num_src != self._num_dst:  # else the plan depends on whether the graph is symmetric
-            looped._cache["fused"] = found.plan
+            looped._cache["fused"] = found.lists
         looped._unsorted = None
         looped._looped = self._looped = looped
         return looped
+
+    def without_padding(self, values: Tensor, instead: float) -> Tensor:
+        """(E, …) numbers in which the edges that only fill up a shape have ``instead``."""
+        if self._padding is None:
+            return values
+        return torch.where(self._padding.view(-1, *[1] * (values.dim() - 1)), instead, values)
 
     def from_caller_order(self, values: Tensor, added: float = 0.0) -> Tensor:
         """(num_edges_given, …) numbers in the caller's edge order, in this graph's; added self-loops get ``added``."""
@@ -376,25 +393,17 @@ class Graph:
         The second tensor has a row a destination; it is 0 where no loop was added because the caller had given one.
         """
         slots = values.new_zeros((self._num_edges_given + self._num_dst, *values.shape[1:]))
-        if self._padding is not None:
-            values = torch.where(self._padding.view(-1, *[1] * (values.dim() - 1)), 0.0, values)
-        slots = slots.index_copy(0, self._edges.perm, values)
+        slots = slots.index_copy(0, self._edges.perm, self.without_padding(values, 0.0))
         return slots.narrow(0, 0, self._num_edges_given), slots.narrow(0, self._num_edges_given, self._num_dst)
 
-    def _keep_degrees(self, degrees: _Degrees, looped: _Degrees) -> None:
-        """Have these degrees, and with self-loops those, whatever the edges of this new graph say."""
-        self._in_degrees, self._out_degrees = degrees
-        self._looped_degrees = looped
-        self.with_self_loops()
+    def _state(self, change: Callable[[Tensor], Tensor]) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        """What the edges do not tell: padding, and the degrees that were given."""
+        padding, (into, out) = self._padding, self._degrees_given
+        return _changed(padding, change), _changed(into, change), _changed(out, change)
 
-    def _state(self, change: Callable[[Tensor], Tensor]) -> tuple[Any, ...]:
-        """What cannot be derived from the edges."""
-        tensors = (self._padding, self._in_degrees, self._out_degrees, *(self._looped_degrees or (None, None)))
-        return tuple(None if tensor is None else change(tensor) for tensor in tensors)
-
-    def _set_state(self, state: tuple[Any, ...]) -> None:
-        self._padding, self._in_degrees, self._out_degrees, *looped = state
-        self._looped_degrees = None if looped[0] is None else (looped[0], looped[1])
+    def _set_state(self, state: tuple[Tensor | None, Tensor | None, Tensor | None]) -> None:
+        self._padding, *degrees = state
+        self._in_degrees, self._out_degrees = self._degrees_given = degrees[0], degrees[1]
 
     @lasting
     def to(self, device: torch.device | str) -> Graph:
@@ -430,6 +439,10 @@ class Graph:
         return f"Graph({nodes}, {self.num_edges} edges, {self.device})"
 
 
+def _changed(tensor: Tensor | None, change: Callable[[Tensor], Tensor]) -> Tensor | None:
+    return None if tensor is None else change(tensor)
+
+
 def _compact(tensor: Tensor) -> Tensor:
     """A tensor that keeps no memory but its own: pickle writes all that a view keeps."""
     whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
@@ -445,12 +458,11 @@ def _restore(
     num_dst: int,
     num_edges_given: int,
     all_loops: bool,
-    state: tuple[Any, ...] | None = None,
+    state: tuple[Tensor | None, Tensor | None, Tensor | None] = (None, None, None),
 ) -> Graph:
     graph = Graph.__new__(Graph)
     graph._init(_Order(row, col, perm, _pointer(row, num_dst)), num_src, num_dst, num_edges_given=num_edges_given)
-    if state is not None:
-        graph._set_state(state)
+    graph._set_state(state)
     if all_loops:
         graph._looped = graph
     return graph
@@ -463,23 +475,23 @@ _MANY_EDGES = 4096
 def _worth_counting(ids: Tensor) -> bool:
     if values_unknown(ids) or ids.device.type != "cpu" or ids.shape[0] < _MANY_EDGES:
         return False
-    from hgeo.graph import _fused
+    from hgeo.kernels.attention import available_on_cpu
 
-    return _fused.available("cpu")[0]
+    return available_on_cpu()[0]
 
 
 def _counting_order() -> Any:
-    from hgeo.graph._fused._sort import counting_order
+    from hgeo.kernels.attention import counting_order
 
     return counting_order
 
 
 @lasting
 def _unpacked(compact: Sorted) -> _Order:
-    count, rowptr = compact.perm.shape[0], compact.plan.rowptr
+    count, rowptr = compact.perm.shape[0], compact.lists.rowptr
     rows = torch.arange(rowptr.shape[0] - 1, device=rowptr.device)
     row = torch.repeat_interleave(rows, rowptr.diff(), output_size=count)
-    return _Order(row, compact.plan.col[:count].long(), compact.perm.long(), rowptr)
+    return _Order(row, compact.lists.col[:count].long(), compact.perm.long(), rowptr)
 
 
 def _pointer(sorted_ids: Tensor, count: int) -> Tensor:
@@ -531,6 +543,16 @@ def _check_counts(num_src: int, num_dst: int) -> None:
             f"the destinations are the first sources, so 0 <= num_dst <= num_src must hold; "
             f"got num_dst = {num_dst}, num_src = {num_src}"
         )
+
+
+def _check_degrees(name: str, degrees: Tensor | None, nodes: int, device: torch.device) -> None:
+    if degrees is None:
+        return
+    if not isinstance(degrees, Tensor) or degrees.shape != (nodes,):
+        given = tuple(degrees.shape) if isinstance(degrees, Tensor) else type(degrees).__name__
+        raise ValueError(f"{name} must be a tensor of {nodes} numbers, one a node; got {given}")
+    if degrees.device != device:
+        raise ValueError(f"{name} is on {degrees.device}, the edges on {device}; move them to one device")
 
 
 def _check_range(kind: str, ids: Tensor, count: int) -> None:

@@ -15,9 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hgeo.graph import _reference
-from hgeo.graph._checks import no_second_derivative
 from hgeo.graph._graph import Graph
+from hgeo.graph._points import points_and_flatness
+from hgeo.kernels.attention import no_second_derivative
 
 __all__ = ["edge_distance", "edge_softmax", "weighted_sum"]
 
@@ -39,14 +39,12 @@ def _arsin_slope_coefficients(count: int) -> list[float]:
 _SERIES = _arsin_slope_coefficients(11)
 
 
-def edge_distance(graph: Graph, p_src: Tensor, p_dst: Tensor | None, k: Tensor) -> Tensor:
-    if p_dst is not None:
-        return _reference.edge_distance(graph, p_src, p_dst, k)
-    training = torch.is_grad_enabled() and (p_src.requires_grad or k.requires_grad)
-    colptr, row_of_csc, edge_pos = graph.csc if training else (None, None, None)
+def edge_distance(graph: Graph, u: Tensor, k: Tensor) -> Tensor:
+    training = torch.is_grad_enabled() and (u.requires_grad or k.requires_grad)
+    csc = graph.csc if training else (None, None, None)
     symmetric, needs_k = training and graph.is_symmetric, training and k.requires_grad
-    csc = colptr, row_of_csc, edge_pos
-    return _distance(p_src, k, graph.rowptr, graph.row, graph.col, *csc, symmetric, needs_k)[0]
+    points, flatness = points_and_flatness(u, k)
+    return _distance(points, flatness, k, graph.rowptr, graph.row, graph.col, *csc, symmetric, needs_k)[0]
 
 
 def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
@@ -55,8 +53,8 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
 
 def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
     training = torch.is_grad_enabled() and (values.requires_grad or weights.requires_grad)
-    colptr, row_of_csc, edge_pos = graph.csc if training else (None, None, None)
-    return _sum(weights, values, graph.rowptr, graph.row, graph.col, colptr, row_of_csc, edge_pos)
+    csc = graph.csc if training else (None, None, None)
+    return _sum(weights, values, graph.rowptr, graph.row, graph.col, *csc)
 
 
 # --- building blocks --------------------------------------------------------------------------------------------------
@@ -217,6 +215,7 @@ def bend(z: Tensor, q: Tensor, root: Tensor, ratio: Tensor, cosine: Tensor) -> T
 @torch.library.custom_op("hgeo::edge_distance", mutates_args=())
 def _distance(
     p: Tensor,
+    flatness: Tensor,
     k: Tensor,
     rowptr: Tensor,
     row: Tensor,
@@ -232,7 +231,6 @@ def _distance(
     edges = row.shape[0]
     flat = p.reshape(-1, heads * dim)
     spherical = may_be_spherical(k)
-    flatness = 1 + k * p.square().sum(-1)
     out = [p.new_empty(edges, heads) for _ in range(3)] + [p.new_empty(edges if needs_k else 0, heads)]
     for start, end in blocks(edges, heads * dim):
         rows, cols = row[start:end], col[start:end]
@@ -245,7 +243,9 @@ def _distance(
 
 
 @_distance.register_fake
-def _(p: Tensor, k: Tensor, rowptr: Tensor, row: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def _(
+    p: Tensor, flatness: Tensor, k: Tensor, rowptr: Tensor, row: Tensor, *rest: Any
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     edges, heads = row.shape[0], p.shape[1]
     last = p.new_empty(edges if rest[-1] else 0, heads)
     return p.new_empty(edges, heads), p.new_empty(edges, heads), p.new_empty(edges, heads), last
@@ -255,6 +255,7 @@ def _(p: Tensor, k: Tensor, rowptr: Tensor, row: Tensor, *rest: Any) -> tuple[Te
 def _distance_backward(
     grad: Tensor,
     p: Tensor,
+    flatness: Tensor,
     k: Tensor,
     radial: Tensor,
     pull: Tensor,
@@ -267,8 +268,7 @@ def _distance_backward(
     edge_pos: Tensor,
     symmetric: bool,
     needs_k: bool,
-) -> tuple[Tensor, Tensor]:
-    norms = p.square().sum(-1)
+) -> tuple[Tensor, Tensor, Tensor]:
     grad_k = (grad * bend).sum(0) if needs_k else torch.zeros_like(k)
     backwards = grad.index_select(0, edge_pos)
     differences = Differences(p.flatten(1), row.shape[0])
@@ -283,27 +283,24 @@ def _distance_backward(
         source = torch.repeat_interleave(colptr.diff(), output_size=row.shape[0])
         grad_p = differences.sums(source, row_of_csc, colptr, backwards.mul_(pull.index_select(0, edge_pos)))
         grad_p[: rowptr.shape[0] - 1] += differences.sums(row, col, rowptr, grad * pull)
-    # The rest of the derivative goes through 1 + k|x|² of either end.
-    total.div_(1 + k * norms)
-    grad_p.addcmul_(p, (k * total).unsqueeze(-1), value=-2)
-    return grad_p, grad_k.sub_((total * norms).sum(0)) if needs_k else grad_k
+    return grad_p, total.div_(flatness).neg_(), grad_k
 
 
 @_distance_backward.register_fake
-def _(grad: Tensor, p: Tensor, k: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(p), torch.empty_like(k)
+def _(grad: Tensor, p: Tensor, flatness: Tensor, k: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(p), torch.empty_like(flatness), torch.empty_like(k)
 
 
 def _distance_setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    p, k, *arrays, symmetric, needs_k = inputs
-    ctx.save_for_backward(p, k, *output[1:], *arrays)
+    *points, rowptr, row, col, colptr, row_of_csc, edge_pos, symmetric, needs_k = inputs
+    ctx.save_for_backward(*points, *output[1:], rowptr, row, col, colptr, row_of_csc, edge_pos)
     ctx.flags = symmetric, needs_k
     ctx.mark_non_differentiable(*output[1:])
 
 
 def _distance_vjp(ctx: Any, grad: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-    grad_p, grad_k = _distance_backward(grad.contiguous(), *ctx.saved_tensors, *ctx.flags)
-    return (grad_p, grad_k if ctx.flags[1] else None, *[None] * 8)
+    grad_p, grad_flatness, grad_k = _distance_backward(grad.contiguous(), *ctx.saved_tensors, *ctx.flags)
+    return (grad_p, grad_flatness, grad_k if ctx.flags[1] else None, *[None] * 8)
 
 
 _distance.register_autograd(_distance_vjp, setup_context=_distance_setup)

@@ -12,58 +12,59 @@ which this is the same mathematics with fewer passes:
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from hgeo import math as hm
 from hgeo.graph import _torch
-from hgeo.graph._checks import no_second_derivative
 from hgeo.graph._graph import Graph, values_unknown
+from hgeo.graph._work import OneCall
+from hgeo.kernels.attention import no_second_derivative
 
-__all__ = ["distance_attention"]
+if TYPE_CHECKING:
+    from hgeo.graph._work import Work
+
+__all__ = ["plan"]
 
 
-def distance_attention(
-    graph: Graph,
-    u: Tensor,
-    *,
-    k: Tensor,
-    beta: Tensor,
-    score_scale: Tensor | None,
-    edge_bias: Tensor | None,
-    edge_factor: Tensor | None,
-    value_scale: Tensor | None,
-    self_score: str,
-    return_weights: bool,
-    out_k: Tensor | None,
-    out_elu: bool,
-) -> tuple[Tensor, Tensor | None] | None:
-    """:func:`hgeo.graph.distance_attention`, or None where it is to be composed of the three operations."""
-    if values_unknown(u, k, graph.col) or u.device.type != "cpu" or graph.padding is not None or not graph.num_edges:
-        return None
-    if _torch.may_be_spherical(k) or (out_k is not None and _torch.may_be_spherical(out_k)):
-        return None
-    score_scale = u.new_ones(u.shape[1]) if score_scale is None else score_scale
-    differentiable = (u, k, beta, score_scale, edge_bias)
-    training = torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in differentiable)
-    points_inside = out_k is not None and not out_k.requires_grad
+def plan(work: Work) -> OneCall | str:
+    """One pass over the edges, where the numbers may be looked at."""
+    assert work.parts is not None
+    u, k, graph = work.u, work.parts[0].k, work.graph
+    if values_unknown(u, k, graph.col) or u.device.type != "cpu":
+        return "numbers cannot be looked at while compiling, nor on a device"
+    if graph.padding is not None or not graph.num_edges:
+        return "the graph has edges that only fill up a shape" if graph.num_edges else "the graph has no edges"
+    if _torch.may_be_spherical(k):
+        return "a curvature is positive"
+    finishes = work.ends_in_a_point and not k.requires_grad
+    return OneCall(functools.partial(_attend, finishes=finishes), finishes)
+
+
+def _attend(work: Work, *, finishes: bool) -> tuple[Tensor, Tensor | None]:
+    """The sums (num_dst, heads, d), or points (num_dst, heads · d); and the weights, which have no gradient here."""
+    assert work.parts is not None
+    u, k, scale, training = work.u, work.parts[0].k, work.part_scale, work.training
     edges = _Edges(
-        graph, edge_factor, value_scale, self_mean=self_score == "mean", has_bias=edge_bias is not None,
-        training=training, keeps_distance=training and beta.requires_grad, return_weights=return_weights,
-    )  # fmt: skip
-    ending = _Ending(float(-out_k), out_elu) if out_k is not None and points_inside else None
-    if training:
-        out, weights = _Attend.apply(edges, ending, u, k, beta, score_scale, edge_bias)
-    else:
-        out, weights, _ = _forward(edges, ending, u, k, beta, score_scale, edge_bias)
-    if out_k is not None and not points_inside:
-        out = hm.project(hm.expmap0(out.flatten(1), k=out_k), k=out_k)
-        out = torch.nn.functional.elu(out) if out_elu else out
-    return out, weights
+        work.graph,
+        work.factors(),
+        work.source_scale,
+        self_mean=getattr(work.score, "self_score", "zero") == "mean",
+        has_bias=work.edge_bias is not None,
+        training=training,
+        keeps_distance=training and work.beta.requires_grad,
+        return_weights=work.return_weights,
+    )
+    elu = work.finish is not None and work.finish.activation is not None
+    ending = _Ending(float(-k[0]), elu) if finishes else None
+    inputs = u, k, work.beta, u.new_ones(u.shape[1]) if scale is None else scale, work.edge_bias
+    out, weights = _Attend.apply(edges, ending, *inputs) if training else _forward(edges, ending, *inputs)[:2]
+    return out if work.target_scale is None else out * work.target_scale, weights
 
 
 class _Ending(NamedTuple):

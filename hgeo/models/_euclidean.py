@@ -12,11 +12,10 @@ from torch import Tensor, nn
 from hgeo import manifolds
 from hgeo._dgl import import_dgl
 from hgeo._geoopt import geoopt
-from hgeo.graph import Graph, as_graph
+from hgeo.graph import Graph, as_graph, diffuse
 from hgeo.models._config import Config
 from hgeo.nn import Activation, Dropout, Linear
-from hgeo.nn._diffusion import diffuse
-from hgeo.nn._inputs import dropout, linear, translate
+from hgeo.nn._inputs import dropout, linear
 from hgeo.nn._layer import point_parameter
 
 __all__ = ["GAT", "GCN", "HNN", "MLP", "dgl_graph"]
@@ -207,7 +206,9 @@ class HNN(_Network):
 
     def embed(self, graph: Any, x: Tensor) -> Tensor:
         manifold = self.hidden_manifold
-        hidden: Tensor = self.activation(translate(manifold, manifolds.exp0(manifold, self.linear1(x)), self.bias1))
+        hidden: Tensor = self.activation(
+            manifolds.translate(manifold, manifolds.exp0(manifold, self.linear1(x)), self.bias1)
+        )
         return hidden
 
     def classify(self, graph: Any, hidden: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
+from hgeo.graph import Distance, Uniform
 from hgeo.models._config import Config
 from hgeo.nn import Dropout, GCNConv, HATConv
 from hgeo.nn._inputs import dropout
@@ -69,16 +70,18 @@ class HAT(nn.Module):
         self.config = config
         linear_head = config.readout == "linear"
         out_manifold = manifold_like(manifold)
-        options = attention_options(config, config.betas[0], manifold)
+        activation = _ACTIVATIONS[config.activation]
+        # No points are needed between the layers. Logits are read as numbers: they may be longer than a point of the
+        # ball is far out, and than half of a great circle.
         self.conv1 = HATConv(
-            in_dim, config.dim, manifold, activation=_ACTIVATIONS[config.activation], feat_drop=config.feat_drop,
-            backend=backend, **options,
+            in_dim, config.dim, manifold, activation=activation, output="tangent", feat_drop=config.feat_drop,
+            backend=backend, **attention_options(config, config.betas[0], manifold),
         )  # fmt: skip
         self.conv2 = HATConv(
             config.dim, config.dim if linear_head else num_classes, out_manifold, in_manifold=manifold,
-            activation=_ACTIVATIONS[config.activation] if linear_head else None, feat_drop=config.hidden_drop,
-            steps=config.steps, restart=config.restart, backend=backend,
-            **attention_options(config, config.betas[1], out_manifold),
+            activation=activation if linear_head else None, input="tangent",
+            output="tangent" if linear_head else "logits", feat_drop=config.hidden_drop, steps=config.steps,
+            restart=config.restart, backend=backend, **attention_options(config, config.betas[1], out_manifold),
         )  # fmt: skip
         self.head = nn.Linear(config.dim, num_classes) if linear_head else None
         if self.head is not None:
@@ -102,20 +105,12 @@ class HAT(nn.Module):
 
     def embed(self, graph: Any, x: Tensor) -> Tensor:
         """The hidden layer: points of :attr:`hidden_manifold`."""
-        hidden: Tensor = self.conv1(_for_layers(graph)[0], x)
-        return hidden
+        return manifolds.exp0(self.conv1.manifold, self.conv1(_for_layers(graph)[0], x))
 
     def forward(self, graph: Any, x: Tensor) -> Tensor:
         """Logits, a row a node; of a pair of blocks, a row a destination of the second."""
         inner, outer = _for_layers(graph)
-        if _is_watched(self.conv1):
-            hidden = manifolds.log0(self.conv1.manifold, self.conv1(inner, x))
-        else:
-            hidden = self.conv1.tangent(inner, x)
-        if _is_watched(self.conv2):
-            out = manifolds.log0(self.conv2.manifold, self.conv2(outer, manifolds.exp0(self.conv1.manifold, hidden)))
-        else:  # logits are read as numbers: they may lie farther out than a point of the ball can
-            out = self.conv2.tangent(outer, hidden, limited=self.head is not None)
+        out: Tensor = self.conv2(outer, self.conv1(inner, x))
         return out if self.head is None else self.head(out)
 
 
@@ -124,20 +119,11 @@ def _for_layers(graph: Any) -> tuple[Any, Any]:
     return tuple(graph) if isinstance(graph, list | tuple) else (graph, graph)
 
 
-def _is_watched(layer: nn.Module) -> bool:
-    """Whether a hook waits for the layer to be called with points and to put some out."""
-    own = layer._forward_hooks, layer._forward_pre_hooks, layer._backward_hooks, layer._backward_pre_hooks
-    return any(own) or nn.modules.module._has_any_global_hook()
-
-
 def attention_options(config: Config, beta: float, manifold: Any) -> dict[str, Any]:
     """The keyword arguments of :class:`~hgeo.nn.HATConv` that a :class:`Config` decides."""
     ball = manifolds.stereographic_curvature(manifold) is not None
     return {
-        "attention": "distance" if beta > 0 else "uniform",
-        "beta": beta or 1.0,
-        "radius_norm": config.radius_norm,
-        "self_score": config.self_score,
+        "score": Distance(beta, config.radius_norm, config.self_score) if beta > 0 else Uniform(),
         "degree_norm": config.degree_norm,
         "activation_space": config.activation_space if ball else "tangent",
         "bias": "tangent" if config.bias else "none",

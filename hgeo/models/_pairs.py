@@ -3,7 +3,7 @@
 Skip-gram and LINE descend pair by pair, as word2vec and LINE's own program do: a step an update of some rows of ``dim``
 numbers. From Python, or through BLAS calls on such short rows, a step costs many times what its arithmetic does.
 
-A row is one vector value of :mod:`hgeo.graph._fused._simd`, of the next power of two above ``dim``; the coordinates
+A row is one vector value of :mod:`hgeo.kernels.simd`, of the next power of two above ``dim``; the coordinates
 that pad it are zero, and stay so.
 """
 
@@ -19,7 +19,7 @@ import torch
 from numba import njit, types
 from torch import Tensor
 
-from hgeo.graph._fused._simd import vfma, vload, vmul, vsplat, vstore, vsub, vsum
+from hgeo.kernels.simd import vfma, vload, vmul, vsplat, vstore, vsub, vsum
 
 __all__ = ["Neighbours", "Noise", "Rows", "contrast_edges", "contrast_walks", "poincare_gradient"]
 

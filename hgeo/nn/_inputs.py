@@ -1,4 +1,4 @@
-"""What graph layers share: reading their two arguments, sparse features, a few questions to a manifold."""
+"""What graph layers share: reading their two arguments, dropout, sparse features."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hgeo import manifolds
-from hgeo._geoopt import geoopt
 from hgeo.graph import Graph, as_graph
-from hgeo.nn._geometry import translate
 from hgeo.nn._sparse import sparse_linear, with_values
 
 __all__ = [
     "check_features",
-    "constant_curvature",
     "dropout",
     "dropout_factors",
-    "is_stereographic",
+    "edge_numbers",
     "linear",
-    "log0_undoes_exp0",
     "read_graph",
-    "translate",
 ]
 
 
@@ -105,32 +99,25 @@ def dropout_factors(like: Tensor, shape: tuple[int, ...], share: float) -> Tenso
     return _kept(torch.rand(shape, dtype=like.dtype, device=like.device), share)
 
 
+def edge_numbers(name: str, values: Any, given: Graph, looped: Graph, heads: int) -> Tensor | None:
+    """The caller's numbers of edges, (E,), (E, 1) or (E, heads), in the order of the graph with self-loops."""
+    if values is None:
+        return None
+    if not isinstance(values, Tensor):
+        raise TypeError(f"{name} must be a tensor with a number an edge, got {type(values).__name__}")
+    if values.is_complex():
+        raise TypeError(f"{name} must be real numbers, got {values.dtype}")
+    column = values.unsqueeze(-1) if values.dim() == 1 else values
+    if tuple(column.shape) not in ((given.num_edges, 1), (given.num_edges, heads)):
+        raise ValueError(
+            f"{name} must have shape ({given.num_edges},) or ({given.num_edges}, {heads}), "
+            f"a number an edge in your edge order; got {tuple(values.shape)}"
+        )
+    if column.device != given.device:
+        raise ValueError(f"{name} is on {column.device}, the graph on {given.device}; move both to one device")
+    return looped.from_caller_order(column)
+
+
 def linear(x: Tensor, weight: Tensor) -> Tensor:
     """x Wᵀ for dense or sparse x, which is never made dense."""
     return F.linear(x, weight) if x.layout == torch.strided else sparse_linear(x, weight)
-
-
-def log0_undoes_exp0(manifold: Any) -> bool:
-    """Whether log0(exp0(v)) = v for every v: geodesics never meet again where no curvature can be positive."""
-    return isinstance(manifold, geoopt.PoincareBall | geoopt.Lorentz | geoopt.Euclidean)
-
-
-def is_stereographic(manifold: Any) -> bool:
-    """Whether points have ball coordinates and Möbius operations: the stereographic family, and products of it."""
-    return manifolds.has_mobius(manifold)
-
-
-def constant_curvature(manifold: Any) -> Tensor | None:
-    """The sectional curvature, a scalar tensor, of the stereographic family, Euclidean space and the hyperboloid.
-
-    With s = frame_scale/2, such a space is isometric to the stereographic model of that curvature by
-    exp0(v) ↦ exp0(s v). None for any other manifold.
-    """
-    k = manifolds.stereographic_curvature(manifold)
-    if k is not None:
-        return k
-    if isinstance(manifold, geoopt.Lorentz):
-        return -torch.as_tensor(manifolds.lorentz_curvature(manifold))
-    if isinstance(manifold, geoopt.Euclidean):
-        return torch.zeros(())
-    return None

@@ -11,7 +11,17 @@ from hgeo import manifolds
 from hgeo._geoopt import geoopt
 from hgeo.manifolds import describe
 
-__all__ = ["Layer", "carry_factor", "choice", "coordinates", "describe", "point_parameter", "positive"]
+__all__ = [
+    "Layer",
+    "carry_factor",
+    "check_shares",
+    "choice",
+    "coordinates",
+    "describe",
+    "manifold_of_heads",
+    "point_parameter",
+    "positive",
+]
 
 
 class Layer(nn.Module):
@@ -90,6 +100,13 @@ def choice(layer: str, name: str, value: Any, choices: tuple[Any, ...]) -> None:
         raise ValueError(f"{layer}: {name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
+def check_shares(layer: str, **shares: Any) -> None:
+    """Refuse what is not a number in [0, 1)."""
+    for name, share in shares.items():
+        if not isinstance(share, int | float) or not 0.0 <= share < 1.0:
+            raise ValueError(f"{layer}: {name} must lie in [0, 1), got {share!r}")
+
+
 def coordinates(manifold: Any, x: Tensor) -> Tensor:
     """Tangent coordinates at the origin: log0 of points; plain vectors (manifold None) are coordinates already."""
     return x if manifold is None else manifolds.log0(manifold, x)
@@ -106,3 +123,18 @@ def point_parameter(manifold: Any, dim: int, *batch: int) -> Any:
     """A ``geoopt.ManifoldParameter`` of points at the origin, shape (*batch, numbers of a point)."""
     origin = manifolds.exp0(manifold, torch.zeros(*batch, dim)).detach()
     return geoopt.ManifoldParameter(origin, manifold=manifold)
+
+
+def manifold_of_heads(layer: str, manifold: Any, dim: int, heads: int, merge: str) -> Any:
+    """Where the merged output of heads of this dimension lives; ``manifold`` is one for all, or a sequence."""
+    positive(layer, "out_dim", dim)
+    positive(layer, "heads", heads)
+    several = isinstance(manifold, list | tuple) and not isinstance(manifold, manifolds.Space)
+    if merge == "product" and not isinstance(manifold, manifolds.Space):
+        of_heads = list(manifold) if several else [manifold] * heads
+        if len(of_heads) != heads:
+            raise ValueError(f"a sequence of manifolds must have one a head: got {len(of_heads)} for {heads} heads")
+        return manifolds.Product(*[(factor, dim) for factor in of_heads])
+    if several:
+        raise ValueError(f"a sequence of manifolds is for merge='product'; got merge={merge!r}")
+    return manifold  # the layer says what a Space is

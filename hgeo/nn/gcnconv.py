@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo.graph import Graph, weighted_sum
-from hgeo.nn import _geometry
 from hgeo.nn._inputs import check_features, linear, read_graph
 from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, point_parameter
 
@@ -83,7 +82,7 @@ class GCNConv(Layer):
         self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
         self.bias = point_parameter(manifold, out_dim) if bias == "point" else None
         if aggregate != "tangent":  # a manifold without gyromidpoints says so now
-            _geometry.check_midpoint(manifold)
+            manifolds.lift(manifold, manifolds.exp0(manifold, torch.zeros(out_dim)))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -105,9 +104,9 @@ class GCNConv(Layer):
         if self.aggregate == "tangent":
             mean = weighted_sum(looped, weights, u.unsqueeze(1), backend=self.backend).squeeze(1)
             return manifolds.exp0(self.manifold, self._activate(mean))
-        lifted = _geometry.lift(self.manifold, manifolds.exp0(self.manifold, u))
+        lifted = manifolds.lift(self.manifold, manifolds.exp0(self.manifold, u))
         sums = weighted_sum(looped, weights, lifted.unsqueeze(1), backend=self.backend).squeeze(1)
-        middle = _geometry.lower(self.manifold, sums)
+        middle = manifolds.lower(self.manifold, sums)
         if self.aggregate == "midpoint" and self.activation is None:
             return middle
         mean = manifolds.log0(self.manifold, middle)
@@ -124,7 +123,7 @@ class GCNConv(Layer):
         if self.bias is None:
             return u
         h = manifolds.exp0(self.manifold, u)
-        moved = _geometry.translate(self.manifold, h, _geometry.project(self.manifold, self.bias))
+        moved = manifolds.translate(self.manifold, h, manifolds.project(self.manifold, self.bias))
         return manifolds.log0(self.manifold, moved)
 
     def _edge_weights(self, graph: Graph) -> Tensor:

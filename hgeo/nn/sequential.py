@@ -110,7 +110,9 @@ class Sequential(nn.Module):
             out_dim = _first_number(layer, "output_dim", "out_dim", "out_features")
             in_dim = before if in_dim is None else in_dim
             out_dim = in_dim if out_dim is None else out_dim
-            spaces.append((getattr(layer, "in_manifold", None), in_dim, getattr(layer, "manifold", None), out_dim))
+            # Logits are plain numbers.
+            target = None if _kind(layer, "output") == "logits" else getattr(layer, "manifold", None)
+            spaces.append((getattr(layer, "in_manifold", None), in_dim, target, out_dim))
             before = out_dim
         return spaces
 
@@ -137,6 +139,12 @@ class Sequential(nn.Module):
                 else:
                     hint = "put Transfer(source, target) before it"
                 raise ValueError(f"{where} takes {there}, but layer {place - 1} gives {here}; {hint}")
+            gives, takes = _kind(self.layers[place - 1], "output"), _kind(layer, "input")
+            if given is not None and gives != takes:
+                raise ValueError(
+                    f"{where} takes {takes} of {there}, but layer {place - 1} gives {gives}; give one of them "
+                    f"another input=… or output=…"
+                )
             if given_dim is not None and wanted_dim is not None and given_dim != wanted_dim:
                 raise ValueError(f"{where} takes {there}, but layer {place - 1} gives {here}: the dimensions differ")
 
@@ -176,6 +184,13 @@ def _graph_place(layer: nn.Module) -> int | None:
     if names and names[0] in ("graph", "g", "block"):
         return 0
     return 1 if len(names) > 1 and names[1] in ("edge_index", "adj_t") else None
+
+
+def _kind(layer: nn.Module, side: str) -> str:
+    """What a layer takes ("input") or gives ("output"): "points", or their "tangent" coordinates."""
+    if isinstance(layer, Sequential):
+        return _kind(layer.layers[0 if side == "input" else -1], side) if len(layer) else "points"
+    return str(getattr(layer, side, "points"))
 
 
 def _first_number(layer: nn.Module, *names: str) -> int | None:

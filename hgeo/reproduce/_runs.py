@@ -332,8 +332,9 @@ def training_time(
         for number, conv in ((1, trial.conv1), (2, trial.conv2)):
             options = attention_options(settings, settings.betas[number - 1], conv.manifold)
             fresh = HATConv(
-                conv.in_dim, conv.out_dim, conv.manifold, in_manifold=conv.in_manifold, activation=conv.activation,
-                feat_drop=conv.feat_drop, aggregate=aggregate, **options,
+                conv.in_dim, conv.out_dim, conv.manifold, in_manifold=conv.in_manifold,
+                activation=conv.finish.activation, input=conv.input, output=conv.output, feat_drop=conv.feat_drop,
+                aggregate=aggregate, **options,
             )  # fmt: skip
             setattr(trial, f"conv{number}", fresh)
         optimizer = torch.optim.Adam(trial.parameters(), lr=settings.lr)

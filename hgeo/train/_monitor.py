@@ -1,11 +1,12 @@
-"""Is the network still talking? Radii at the limit of the dtype, and attention that looks only at itself."""
+"""Is the network still talking? Points at the limit of their space, and attention that looks only at itself."""
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -14,12 +15,12 @@ from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
 from hgeo.data import Dataset
-from hgeo.manifolds import curvature, geometry, log0, parts
-from hgeo.math import boundary_margin
+from hgeo.manifolds import curvature, fold, geometry, log0, parts
 
 __all__ = ["Health", "attention_entropy", "curvature_reader", "curvatures", "inspect", "layer_attentions"]
 
 _MANY_AT_LIMIT = 0.5
+_MANY_TURNED = 0.25
 _LITTLE_ENTROPY = 0.05
 
 
@@ -28,7 +29,8 @@ class Health:
     """How far out the points are, and how widely attention is spread, in the layer that is worst off.
 
     ``at_limit``: share of hidden points at the largest radius that the dtype can hold (the last layer's radii are the
-    confidence of its logits, and no distance is taken there). ``entropy``: entropy of the attention
+    confidence of its logits, and no distance is taken there). ``turned``: share of rows that a positively curved space
+    turns back, because they are longer than half of a great circle. ``entropy``: entropy of the attention
     weights of a node, divided by the logarithm of how many there are, averaged: 1 is uniform, 0 looks at one node only.
     ``layer`` (from 1 on) of ``layers`` that attend is the one with this entropy. ``None`` where a model has no such
     layer.
@@ -39,14 +41,22 @@ class Health:
     max_radius: float | None = None
     layer: int | None = None
     layers: int | None = None
+    turned: float | None = None
 
     def warning(self) -> str | None:
-        """A sentence when aggregation has stopped, else None. Its first word tells which of the two it is."""
+        """A sentence when something has stopped working, else None. Its first word tells what."""
         if self.at_limit is not None and self.at_limit > _MANY_AT_LIMIT:
             return (
                 f"saturated: {self.at_limit:.0%} of the hidden points are at the radius limit of their dtype, or near "
                 "the opposite pole of a sphere, where distances say nothing any more. Try a smaller learning rate, "
                 "more weight decay, a smaller curvature, or --dtype float64."
+            )
+        if self.turned is not None and self.turned > _MANY_TURNED:
+            return (
+                f"turned back: {self.turned:.0%} of the rows of a layer are longer than half of a great circle, so "
+                "that their points lie on the way back from the opposite pole: a step outwards moves them inwards. Try "
+                "a smaller learning rate, more weight decay, a smaller curvature, or output='logits' where rows are "
+                "read as numbers."
             )
         if self.entropy is not None and self.entropy < _LITTLE_ENTROPY:
             where = "" if self.layer is None else f" of layer {self.layer} of {self.layers}"
@@ -99,7 +109,9 @@ def inspect(model: nn.Module, graph: Any, features: Tensor) -> Health:
     with _evaluating(model):
         seen = _calls(model, graph, features)
         hidden = seen[:-1] if len(seen) > 1 else seen
-        limits = [found for layer, _, output in hidden if (found := _share_at_limit(layer.manifold, output))]
+        rows = [(layer.manifold, _rows(layer, output)) for layer, _, output in hidden]
+        limits = [found for manifold, row in rows if (found := _share_at_limit(manifold, row))]
+        turned = [share for layer, inputs, _ in seen if (share := _share_turned(layer, inputs)) is not None]
         entropies = [
             entropy
             for layer, inputs, _ in seen
@@ -109,6 +121,7 @@ def inspect(model: nn.Module, graph: Any, features: Tensor) -> Health:
     return Health(
         at_limit=max((share for share, _ in limits), default=None),
         max_radius=max((radius for _, radius in limits), default=None),
+        turned=max(turned, default=None),
         entropy=None if worst is None else entropies[worst],
         layer=None if worst is None else worst + 1,
         layers=None if worst is None else len(entropies),
@@ -161,26 +174,48 @@ def _attention(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor, Tenso
     return edges, loops
 
 
-def _share_at_limit(manifold: Any, points: Any) -> tuple[float, float] | None:
-    """Share of points that are at the end of their space in some factor, and the largest √c|x| on the ball.
+def _rows(layer: Any, output: Any) -> Tensor | None:
+    """Tangent rows of a layer's output; None where there are none to look at."""
+    if not isinstance(output, Tensor) or output.numel() == 0 or geometry(layer.manifold).is_plain(layer.manifold):
+        return None
+    return output if getattr(layer, "output", "points") != "points" else log0(layer.manifold, output)
 
-    The end is within 16 margins of the boundary where curvature is negative (√c|log0 x| > 6.2 in float32), and the last
-    twentieth of the way to the opposite pole where it is positive: beyond it directions turn round.
+
+def _share_at_limit(manifold: Any, rows: Tensor | None) -> tuple[float, float] | None:
+    """Share of rows that are at the end of their space in some factor, and the largest √c|x| on the ball.
+
+    The end is ten times as far from the boundary as the limit of the dtype where curvature is negative (√c|log0 x| >
+    6.2 on the ball in float32), and the last twentieth of the way to the opposite pole where it is positive.
     """
-    if not isinstance(points, Tensor) or points.numel() == 0 or geometry(manifold).is_plain(manifold):
+    pieces = None if rows is None else parts(manifold, rows.shape[-1])
+    if rows is None or pieces is None:
         return None
-    v = log0(manifold, points)
-    pieces = parts(manifold, v.shape[-1])
-    if pieces is None:
-        return None
-    limit = math.atanh(1.0 - 16.0 * boundary_margin(points.dtype))
-    at_end, largest = torch.zeros(v.shape[:-1], dtype=torch.bool, device=v.device), 0.0
+    furthest = fold(manifold, rows.new_full((rows.shape[-1],), 1e4))  # where curvature is negative, points end there
+    at_end, largest = torch.zeros(rows.shape[:-1], dtype=torch.bool, device=rows.device), 0.0
     for part in pieces:
         k = float(part.curvature)
-        radius = abs(k) ** 0.5 * part.scale / 2 * v[..., part.coordinates].norm(dim=-1)
-        at_end |= radius >= (limit if k <= 0 else 0.95 * math.pi / 2)
+        unit = abs(k) ** 0.5 * part.scale / 2
+        radius = unit * rows[..., part.coordinates].norm(dim=-1)
+        limit = unit * float(furthest[part.coordinates].norm()) - 1.2 if k < 0 else 0.95 * math.pi / 2
+        at_end |= radius >= limit
         largest = max(largest, float(radius.max().tanh()))
     return float(at_end.double().mean()), largest
+
+
+def _share_turned(layer: Any, inputs: tuple[Any, ...]) -> float | None:
+    """Share of rows that were longer than half of a great circle before they became points; None: none can be."""
+    finish = getattr(layer, "finish", None)
+    if finish is None or finish.output == "logits":
+        return None
+    twin = copy.copy(layer)
+    twin.finish = replace(finish, output="logits")
+    rows = twin(*inputs)
+    spheres = [part for part in parts(layer.manifold, rows.shape[-1]) or () if float(part.curvature) > 0]
+    beyond = [
+        float(part.curvature) ** 0.5 * part.scale / 2 * rows[..., part.coordinates].norm(dim=-1) > math.pi / 2
+        for part in spheres
+    ]
+    return max((float(share.double().mean()) for share in beyond), default=None)
 
 
 def attention_entropy(graph: Any, attention: tuple[Tensor, Tensor]) -> float | None:

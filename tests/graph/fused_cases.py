@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hgeo.graph import Graph, distance_attention
+import hgeo.math as hm
+from hgeo.graph import Graph, distance_attention, self_distance_as_mean
 
 SHAPES = ("symmetric", "directed", "block")
 
@@ -50,6 +51,25 @@ def make_inputs(
     return {name: value.double() for name, value in inputs.items()}
 
 
+def attention_by(backend: str, graph: Graph, u: Tensor, **options: Any) -> tuple[Tensor, Tensor | None]:
+    """``distance_attention`` by a backend, or by "plain" formulas: one after the other in the dtype of u."""
+    if backend != "plain":
+        return distance_attention(graph, u, **options, backend=backend)
+    numbers = {"score_scale": 1.0, "edge_bias": 0.0, "edge_factor": 1.0, "value_scale": torch.ones(())} | options
+    k, scale = (torch.as_tensor(numbers[name], dtype=u.dtype).view(-1, 1) for name in ("k", "score_scale"))
+    p = hm.project(hm.expmap0(scale * u, k=k), k=k)
+    distance = hm.dist(p[graph.row], p[graph.col], k=k)
+    if numbers.get("self_score") == "mean":
+        distance = self_distance_as_mean(graph, distance)
+    scores = numbers["edge_bias"] - torch.as_tensor(numbers["beta"], dtype=u.dtype) * distance
+    top = torch.full((graph.num_dst, u.shape[1]), -torch.inf, dtype=u.dtype)
+    mass = (scores - top.index_reduce(0, graph.row, scores.detach(), "amax")[graph.row]).exp()
+    weights = mass / torch.zeros_like(top).index_add(0, graph.row, mass)[graph.row]
+    values = u * numbers["value_scale"].to(u.dtype).view(-1, 1, 1)
+    messages = (weights * numbers["edge_factor"]).unsqueeze(-1) * values[graph.col]
+    return u.new_zeros(graph.num_dst, *u.shape[1:]).index_add(0, graph.row, messages), weights
+
+
 LEARNED = ("u", "k", "beta", "score_scale", "edge_bias")
 
 
@@ -59,7 +79,7 @@ def evaluate(
     """Output and gradients, in float64, of the operation computed in ``dtype``."""
     leaves = {n: t.to(dtype).detach().clone().requires_grad_(n in LEARNED) for n, t in inputs.items()}
     u = leaves.pop("u")
-    out, _ = distance_attention(graph, u, **leaves, self_score=self_score, backend=backend)
+    out, _ = attention_by(backend, graph, u, **leaves, self_score=self_score)
     direction = torch.randn(out.shape, generator=torch.Generator().manual_seed(9)).to(out)
     out.backward(direction)
     results = {"out": out.detach(), "u": u.grad}

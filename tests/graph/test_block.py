@@ -19,13 +19,23 @@ def graph() -> Graph:
 
 
 def test_destinations_keep_their_edges_and_all_nodes_their_degrees(graph: Graph) -> None:
-    block = leading_block(graph, 4)
+    block, looped = leading_block(graph, 4), graph.with_self_loops()
     assert (block.num_dst, block.num_src) == (4, 9)
     assert torch.equal(block.rowptr, graph.rowptr[:5])
     assert torch.equal(block.col, graph.col[: block.num_edges])
-    for part, whole in ((block, graph), (block.with_self_loops(), graph.with_self_loops())):
-        assert torch.equal(part.in_degrees, whole.in_degrees[:4])
-        assert torch.equal(part.out_degrees, whole.out_degrees)
+    for part in (block, block.with_self_loops()):
+        assert torch.equal(part.in_degrees, looped.in_degrees[:4])
+        assert torch.equal(part.out_degrees, looped.out_degrees)
+
+
+def test_degrees_may_be_given_one_a_node(graph: Graph) -> None:
+    into = torch.arange(9)
+    given = Graph(graph.col, graph.row, 9, in_degrees=into)
+    for part in (given, given.with_self_loops(), pickle.loads(pickle.dumps(given)).with_self_loops()):
+        assert torch.equal(part.in_degrees, into)
+    assert torch.equal(given.with_self_loops().out_degrees, graph.with_self_loops().out_degrees)
+    with pytest.raises(ValueError, match=r"out_degrees must be a tensor of 9 numbers, one a node; got \(3,\)"):
+        Graph(graph.col, graph.row, 9, out_degrees=torch.ones(3))
 
 
 @pytest.mark.parametrize("backend", ["reference", "torch", "auto"])
@@ -55,8 +65,5 @@ def test_a_moved_block_keeps_degrees_and_padding(graph: Graph) -> None:
     block._padding = torch.zeros(block.num_edges, dtype=torch.bool)
     moved = block.to("meta")
     assert moved.padding is not None
-    assert moved.padding.device.type == "meta"
-    assert moved._in_degrees is not None
-    assert moved._out_degrees is not None
-    assert moved._looped_degrees is not None
-    assert moved._out_degrees.shape == (9,)
+    assert {t.device.type for t in (moved.padding, moved.in_degrees, moved.out_degrees)} == {"meta"}
+    assert moved.out_degrees.shape == (9,)

@@ -17,17 +17,18 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from fused_cases import LEARNED, SHAPES, assert_same, error, evaluate, make_graph, make_inputs
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import hgeo
-from hgeo.graph import Graph, distance_attention
-from hgeo.graph._fused import _attention, _cpu, available
-from hgeo.graph._fused._layout import Slots
+from hgeo.graph import Distance, Finish, Graph, TangentSum, _fused, attend, backends, distance_attention, plan
+from hgeo.kernels.attention import _cpu
+from hgeo.kernels.attention._layout import Slots
 from hgeo.nn._inputs import dropout_factors
 
-pytestmark = pytest.mark.skipif(not available("cpu")[0], reason=available("cpu")[1])
+pytestmark = pytest.mark.skipif(backends()["fused"] is not None, reason=str(backends()["fused"]))
 
 
 @pytest.mark.parametrize("self_score", ["zero", "mean"])
@@ -82,26 +83,26 @@ def test_curvature_zero_is_exactly_the_euclidean_distance() -> None:
 
 @pytest.mark.parametrize("k", [-1.0, -1e-6, 0.0, 0.5])
 @pytest.mark.parametrize("gap", [1e-1, 1e-3, 1e-5])
-def test_near_duplicates_are_as_accurate_as_in_the_reference(gap: float, k: float) -> None:
+def test_near_duplicates_are_as_accurate_as_in_the_plain_formulas(gap: float, k: float) -> None:
     graph = make_graph("symmetric", nodes=40, edges=200)
     inputs = make_inputs(graph, [k], dim=16)
     u = inputs["u"]
     inputs["u"] = (u[:1] + gap * u).float().double()
     inputs["beta"] = inputs["beta"] / gap
     right = evaluate(graph, inputs, "reference")
-    yardstick = evaluate(graph, inputs, "reference", torch.float32)
+    yardstick = evaluate(graph, inputs, "plain", torch.float32)
     fused = evaluate(graph, inputs, "fused", torch.float32)
     for name in ("out", "u"):
         assert error(fused[name], right[name]) <= 4 * error(yardstick[name], right[name]) + 1e-7, name
 
 
 @pytest.mark.parametrize("k", [-1.0, 1.0])
-def test_far_apart_points_are_as_accurate_as_in_the_reference(k: float) -> None:
+def test_far_apart_points_are_as_accurate_as_in_the_plain_formulas(k: float) -> None:
     graph = make_graph("symmetric", nodes=40, edges=200)
     inputs = make_inputs(graph, [k], dim=3, spread=5.0 if k < 0 else 1.2)
     inputs["beta"] = inputs["beta"] / 4
     right = evaluate(graph, inputs, "reference")
-    yardstick = evaluate(graph, inputs, "reference", torch.float32)
+    yardstick = evaluate(graph, inputs, "plain", torch.float32)
     fused = evaluate(graph, inputs, "fused", torch.float32)
     for name in ("out", "u", "k"):
         assert error(fused[name], right[name]) <= 4 * error(yardstick[name], right[name]) + 1e-7, name
@@ -231,13 +232,21 @@ class _Watching(TorchDispatchMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_who_watches_operators_sees_those_of_the_kernels_and_the_answer_of_the_direct_call() -> None:
+def on_the_ball(graph: Graph, u: Tensor, manifold: Any, activation: Any = F.elu) -> Tensor:
+    """Points that one call of the kernels computes."""
+    finish = Finish(activation=activation, activation_space="ball")
+    steps = Distance(), TangentSum(), finish
+    assert "finish" in plan(graph, u, manifold, *steps, backend="fused").one_call
+    return attend(graph, u, manifold, *steps, backend="fused")[0]
+
+
+def test_a_mode_that_watches_operators_sees_the_kernels_and_changes_no_result() -> None:
     graph = make_graph("symmetric")
     u = make_inputs(graph, [-1.0])["u"].detach().requires_grad_()
-    k, found, watching = torch.tensor([-1.0]), [], _Watching()
+    found, watching = [], _Watching()
     for mode in (contextlib.nullcontext(), watching):
         with mode:
-            out, _ = _attention.distance_attention(graph, u, k=k, beta=torch.ones(1), out_k=k, out_elu=True)
+            out = on_the_ball(graph, u, hgeo.PoincareBall(1.0))
             found.append((out, *torch.autograd.grad(out.square().sum(), u)))
     assert {"hgeo.fused_attention.default", "hgeo.fused_attention_backward.default"} <= set(watching.seen)
     for direct, operator in zip(*found, strict=True):
@@ -247,8 +256,8 @@ def test_who_watches_operators_sees_those_of_the_kernels_and_the_answer_of_the_d
 def test_half_precision_is_computed_in_float32() -> None:
     graph = make_graph("symmetric")
     u = make_inputs(graph, [-1.0])["u"].bfloat16()
-    out, _ = _attention.distance_attention(graph, u, k=torch.tensor([-1.0]), beta=torch.ones(1))
-    right, _ = _attention.distance_attention(graph, u.float(), k=torch.tensor([-1.0]), beta=torch.ones(1))
+    out, _ = distance_attention(graph, u, k=-1.0, beta=1.0, backend="fused")
+    right, _ = distance_attention(graph, u.float(), k=-1.0, beta=1.0, backend="fused")
     assert out.dtype == torch.bfloat16
     torch.testing.assert_close(out, right.bfloat16(), rtol=0, atol=0)
 
@@ -259,21 +268,18 @@ def test_half_precision_is_computed_in_float32() -> None:
 @pytest.mark.parametrize("dim", [5, 16])
 def test_points_are_exp0_of_the_sums_and_elu_of_that(dim: int, k: float, elu: bool, dtype: torch.dtype) -> None:
     graph = make_graph("directed")
-    inputs = make_inputs(graph, [-1.0, 0.4], dim=dim, spread=3.0 if k < 0 else 0.5)
-    inputs = {name: value.to(dtype) for name, value in inputs.items()}
+    u = make_inputs(graph, [k, k], dim=dim, spread=3.0 if k < 0 else 0.5)["u"].to(dtype)
 
     def gradients(whole: bool) -> list[Tensor]:
-        leaves = [inputs["u"].clone().requires_grad_(), torch.tensor([k], dtype=dtype, requires_grad=True)]
-        u, out_k = leaves
-        arguments = {"k": inputs["k"], "beta": inputs["beta"], "score_scale": inputs["score_scale"]}
+        rows, space = u.clone().requires_grad_(), hgeo.Stereographic(k, learnable=True).to(dtype)
         if whole:
-            y, _ = _attention.distance_attention(graph, u, **arguments, out_k=out_k, out_elu=elu)
+            y = on_the_ball(graph, rows, space, F.elu if elu else None)
         else:
-            sums, _ = _attention.distance_attention(graph, u, **arguments)
-            y = hgeo.math.project(hgeo.math.expmap0(sums.flatten(1), k=out_k), k=out_k)
-            y = torch.nn.functional.elu(y) if elu else y
+            sums, _ = distance_attention(graph, rows, k=space.k, beta=1.0, backend="fused")
+            y = hgeo.exp0(space, sums.flatten(1))
+            y = F.elu(y) if elu else y
         direction = torch.randn(y.shape, generator=torch.Generator().manual_seed(3)).to(y)
-        return [y.detach(), *torch.autograd.grad((y * direction).sum(), leaves)]
+        return [y.detach(), *torch.autograd.grad((y * direction).sum(), [rows, *space.parameters()])]
 
     for result, right in zip(gradients(True), gradients(False), strict=True):
         assert error(result, right) < (1e-12 if dtype == torch.float64 else 5e-6)
@@ -286,7 +292,7 @@ def operator_arguments(shape: str, self_mean: bool) -> tuple[Any, ...]:
     symmetric = shape == "symmetric"
     return (
         *learned, inputs["edge_factor"].float(), inputs["value_scale"].float(),
-        *_attention._plan(graph, symmetric), torch.tensor([-0.5], requires_grad=True),
+        *_fused._lists(graph, symmetric), torch.tensor([-0.5], requires_grad=True),
         graph.num_edges, self_mean, symmetric, True, True,
     )  # fmt: skip
 
@@ -320,14 +326,6 @@ def test_second_derivatives_are_refused_with_a_way_out() -> None:
     (grad,) = torch.autograd.grad(out.square().sum(), u, create_graph=True)
     with pytest.raises(RuntimeError, match='backend="reference"'):
         grad.sum().backward()
-
-
-def test_a_factor_that_wants_a_gradient_is_refused_by_the_kernels() -> None:
-    graph = make_graph("symmetric")
-    factor = torch.ones(graph.num_edges, 1, requires_grad=True)
-    u, one = torch.randn(graph.num_src, 1, 4), torch.ones(1)
-    with pytest.raises(ValueError, match="edge_factor"):
-        _attention.distance_attention(graph, u, k=-one, beta=one, edge_factor=factor)
 
 
 SCRIPT = """
@@ -406,9 +404,7 @@ def test_no_tensor_has_a_vector_an_edge(shape: str) -> None:
     u = torch.randn(graph.num_src, heads, dim, requires_grad=True)
 
     def step() -> None:
-        k = torch.tensor([-1.0], requires_grad=True)
-        out, _ = distance_attention(graph, u, k=k, beta=1.0, points_k=k, points_elu=True, backend="fused")
-        out.sum().backward()
+        on_the_ball(graph, u, hgeo.PoincareBall(1.0, learnable=True)).sum().backward()
 
     step()  # what is derived from the graph is made once
     with torch.profiler.profile(profile_memory=True) as profile:
@@ -458,16 +454,18 @@ def test_edges_sorted_with_their_loops_at_once_are_those_sorted_before(num_dst: 
     assert all(map(torch.equal, at_once.csc, before.csc))
     symmetric = before.is_symmetric
     assert at_once.is_symmetric == symmetric
-    plans = [_attention._plan(graph, symmetric) for graph in (at_once, before)]
-    assert [plan.info.tolist() for plan in plans] == [[1, int(before.in_degrees.max())]] * 2
+    lists = [_fused._lists(graph, symmetric) for graph in (at_once, before)]
+    assert [found.info.tolist() for found in lists] == [[1, int(before.in_degrees.max())]] * 2
     # the transpose may list the edges of a source in another order
-    places = [torch.sort(plan.csc_pos[: before.num_edges].long())[0] for plan in plans]
+    places = [torch.sort(found.csc_pos[: before.num_edges].long())[0] for found in lists]
     assert torch.equal(*places)
-    for plan in plans:
-        assert torch.equal(before.col[plan.csc_pos[: before.num_edges].long()], torch.sort(before.col)[0])
-        assert torch.equal(before.row[plan.csc_pos[: before.num_edges].long()], plan.csc_row[: before.num_edges].long())
-        assert not plan.col[before.num_edges :].any()
-        assert plan.col.shape == plan.csc_row.shape == plan.csc_pos.shape
+    for found in lists:
+        assert torch.equal(before.col[found.csc_pos[: before.num_edges].long()], torch.sort(before.col)[0])
+        assert torch.equal(
+            before.row[found.csc_pos[: before.num_edges].long()], found.csc_row[: before.num_edges].long()
+        )
+        assert not found.col[before.num_edges :].any()
+        assert found.col.shape == found.csc_row.shape == found.csc_pos.shape
 
 
 def test_a_default_device_is_for_others() -> None:

@@ -18,7 +18,7 @@ from fused_cases import SHAPES, assert_same, error, evaluate, make_graph, make_i
 from torch import Tensor
 
 from hgeo.graph import Graph, backends, distance_attention
-from hgeo.graph._fused import _ops
+from hgeo.kernels.attention import _ops
 
 triton = pytest.importorskip("triton")
 
@@ -29,7 +29,7 @@ interpreted = pytest.mark.skipif(not INTERPRETED, reason="runs in the interprete
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Triton kernels take the place of the CPU's."""
-    from hgeo.graph._fused import _cuda
+    from hgeo.kernels.attention import _cuda
 
     monkeypatch.setattr(_ops, "_implementation", lambda device: _cuda)
 
@@ -119,7 +119,7 @@ def test_nan_stays_in_the_rows_that_see_it() -> None:
 
 def kernel_signatures(real: str) -> dict[str, tuple[dict[str, str], dict[str, Any]]]:
     """The types of each kernel's arguments as a call has them, and its constants."""
-    from hgeo.graph._fused import _cuda
+    from hgeo.kernels.attention import _cuda
 
     ids = {"rowptr": "*i64", "colptr": "*i64", "col": "*i32", "csc_row": "*i32", "csc_pos": "*i32"}
     counts = {"num_src", "num_dst", "num_edges", "heads", "dim", "padded"}
@@ -140,7 +140,7 @@ def test_the_kernels_compile_for_an_a100(real: str) -> None:
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    from hgeo.graph._fused import _cuda
+    from hgeo.kernels.attention import _cuda
 
     for name, (types, constants) in kernel_signatures(real).items():
         source = ASTSource(fn=getattr(_cuda, name), signature=types, constexprs=constants)

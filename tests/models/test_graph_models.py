@@ -10,6 +10,7 @@ import torch.nn.functional as F
 
 import hgeo
 from hgeo.data import load
+from hgeo.graph import Distance, TangentSum, Uniform
 from hgeo.models import GRAPH_METHODS, HAT, Config, build, defaults
 from hgeo.models._euclidean import dgl_graph
 
@@ -74,16 +75,12 @@ def test_hat_swaps_its_manifold_by_a_string(space, karate):
 def test_the_printed_hat_is_the_paper(karate):
     model = build("hat-paper", karate, "ball:16")
     for conv in (model.conv1, model.conv2):
-        assert conv.beta == 1.0
-        assert conv.attention == "distance"
-        assert conv.self_score == "zero"
-        assert conv.aggregate == "tangent"
+        assert conv.score == Distance(beta=1.0, radius_norm=False, self_score="zero")
+        assert conv.aggregate == TangentSum(degree_norm=False, steps=1)
         assert conv.bias is None
-        assert not conv.radius_norm
-        assert not conv.degree_norm
-    assert model.conv1.activation_space == "ball"
-    assert model.conv1.activation is F.elu
-    assert model.conv2.activation is None
+    assert model.conv1.finish.activation_space == "ball"
+    assert model.conv1.finish.activation is F.elu
+    assert model.conv2.finish.activation is None
 
 
 @pytest.mark.parametrize("steps", [1, 3])
@@ -142,22 +139,22 @@ def test_few_features_are_not_dropped_by_default():
     assert drops == [0.0, 0.0, 0.5, defaults("hat", 16).feat_drop]
 
 
-@pytest.mark.parametrize("space", ["ball:2", "lorentz:2", "euclidean:2"])
+@pytest.mark.parametrize("space", ["ball:2", "stereo:2,k=-1", "sphere:2", "sproj:2", "lorentz:2", "euclidean:2"])
 @pytest.mark.parametrize("name", ["hat", "hat-paper"])
-def test_logits_do_not_end_where_the_points_of_a_ball_do(name, space, karate):
+def test_logits_do_not_end_where_the_points_of_a_space_do(name, space, karate):
     model = build(name, karate, space).eval()
     small = model(karate.graph, karate.features)
     with torch.no_grad():
         model.conv2.weight *= 1e4
         if model.conv2.bias is not None:
             model.conv2.bias *= 1e4
-        model.conv2.attention = "uniform"  # weights that do not depend on the scale
+        model.conv2.score = Uniform()  # weights that do not depend on the scale
         large = model(karate.graph, karate.features)
     assert small.norm(dim=1).max() < 8
     assert large.norm(dim=1).max() > 100
 
 
-def test_hooks_of_the_layers_see_points_change_nothing_by_watching_and_may_change_them(karate):
+def test_hooks_see_what_layers_hand_on_change_nothing_by_watching_and_may_change_it(karate):
     model = build("hat", karate, "ball:2").eval()
     expected = model(karate.graph, karate.features)
     seen, slopes = [], []
@@ -165,11 +162,32 @@ def test_hooks_of_the_layers_see_points_change_nothing_by_watching_and_may_chang
         layer.register_forward_hook(lambda module, inputs, output: seen.append(output))
     model.conv2.register_full_backward_hook(lambda module, *grads: slopes.append(grads))
     watched = model(karate.graph, karate.features)
-    torch.testing.assert_close(watched, expected, rtol=1e-4, atol=1e-5)
+    assert torch.equal(watched, expected)
     watched.sum().backward()
     assert len(slopes) == 1
+    assert [tuple(rows.shape) for rows in seen] == [(34, 2), (34, karate.num_classes)]
+    torch.testing.assert_close(hgeo.exp0(model.hidden_manifold, seen[0]), model.embed(karate.graph, karate.features))
     model.conv2.register_forward_hook(lambda module, inputs, output: 0 * output)
     assert not bool(model(karate.graph, karate.features).any())
-    del seen[2:]
-    assert [tuple(points.shape) for points in seen] == [(34, 2), (34, karate.num_classes)]
-    assert all(bool((points.norm(dim=1) < 1).all()) for points in seen)
+
+
+def test_a_model_is_one_function_however_it_is_called(karate):
+    """With weights so large that points reach the radius limit, which once was another function under a hook."""
+    logits, graph, x = {}, karate.graph, karate.features.to_dense()
+    for space in ("ball:2,c=1", "stereo:2,k=-1"):
+        torch.manual_seed(0)
+        model = build("hat", karate, space).eval()
+        with torch.no_grad():
+            model.conv1.weight.mul_(50)
+            model.conv2.weight.mul_(50)
+            logits[space] = model(graph, x)
+            chained = hgeo.nn.Sequential(model.conv1, model.conv2)(graph, x)
+            torch._dynamo.reset()
+            compiled = torch.compile(model, fullgraph=True, backend="eager")(graph, x)
+            model.conv1.register_forward_hook(lambda *_: None)
+            hooked = model(graph, x)
+        assert torch.equal(hooked, logits[space])
+        assert torch.equal(chained, logits[space])
+        torch.testing.assert_close(compiled, logits[space], rtol=1e-5, atol=1e-4)
+    assert logits["ball:2,c=1"].abs().max() > 100
+    torch.testing.assert_close(logits["stereo:2,k=-1"], logits["ball:2,c=1"], rtol=1e-5, atol=1e-4)

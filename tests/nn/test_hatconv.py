@@ -1,6 +1,7 @@
 """HATConv is the paper's layer, on every backend, in every format, and the Euclidean one where space is flat."""
 
 import copy
+import dataclasses
 import itertools
 
 import geoopt
@@ -12,7 +13,7 @@ from hat_by_hand import hat
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import hgeo
-from hgeo.graph import Graph, backends
+from hgeo.graph import Distance, Graph, Midpoint, MobiusSum, TangentSum, Uniform, backends
 from hgeo.nn import HATConv
 
 EDGES = [(3, 1), (0, 1), (2, 2), (0, 2), (1, 0), (4, 1), (0, 1), (5, 4), (4, 3)]
@@ -45,22 +46,15 @@ def layer(c: float = 0.7, seed: int = 0, **options) -> HATConv:
 
 
 def by_hand(conv: HATConv, x: torch.Tensor, c: torch.Tensor | float, **options):
-    names = (
-        "heads",
-        "merge",
-        "aggregate",
-        "steps",
-        "restart",
-        "attention",
-        "radius_norm",
-        "self_score",
-        "degree_norm",
-        "activation",
-    )
-    settings = {name: getattr(conv, name) for name in (*names, "activation_space")} | options
-    if conv.bias_kind != "none":
-        settings[f"{conv.bias_kind}_bias"] = conv.bias
-    settings.setdefault("beta", conv._beta() if conv.log_beta is None else conv.log_beta.exp()[0])
+    words = {TangentSum: "tangent", MobiusSum: "mobius", Midpoint: "midpoint", Distance: "distance", Uniform: "uniform"}
+    settings = dataclasses.asdict(conv.score) | dataclasses.asdict(conv.aggregate)
+    settings |= {name: getattr(conv.finish, name) for name in ("activation", "activation_space")}
+    settings |= {"heads": conv.heads, "merge": conv.merge}
+    settings |= {"attention": words[type(conv.score)], "aggregate": words[type(conv.aggregate)]} | options
+    if conv.log_beta is not None:
+        settings["beta"] = conv.log_beta.exp()[0]
+    if conv.bias is not None:
+        settings[f"{conv.finish.bias}_bias"] = conv.bias
     return hat(EDGES, NODES, x, conv.weight, c, **settings)
 
 
@@ -72,7 +66,7 @@ def compare(conv: HATConv, atol: float = 1e-11) -> None:
         if conv.bias is not None:
             generator = torch.Generator().manual_seed(5)
             conv.bias.copy_(0.3 * torch.randn(conv.bias.shape, dtype=torch.float64, generator=generator))
-            if conv.bias_kind == "point":
+            if conv.finish.bias == "point":
                 conv.bias.copy_(exp0_by_hand(conv.bias.data, float(c)))
         if conv.log_beta is not None:
             conv.log_beta.fill_(0.4)
@@ -362,20 +356,111 @@ def test_sparse_features_give_the_answer_of_dense_ones(backend: str) -> None:
     ],
     ids=str,
 )
-def test_tangent_coordinates_are_log0_of_the_points(options: dict, c: float, far: float) -> None:
-    conv = layer(c, in_manifold=hgeo.PoincareBall(c), **options)
-    assert conv.stays_tangent == (options.get("bias") != "point" and options.get("activation_space") != "ball")
+def test_tangent_output_is_log0_of_the_points_and_tangent_input_reads_it(options: dict, c: float, far: float) -> None:
+    ball = hgeo.PoincareBall(c)
+    between_points = layer(c, in_manifold=ball, **options)
+    between_rows = layer(c, in_manifold=ball, input="tangent", output="tangent", **options)
     with torch.no_grad():
-        conv.weight.mul_(far)
+        for conv in (between_points, between_rows):
+            conv.weight.mul_(far)
     v = features().requires_grad_()
-    ours = conv.tangent(edge_index(), v)
-    expected = hgeo.log0(conv.manifold, conv(edge_index(), hgeo.exp0(conv.in_manifold, v)))
+    ours = between_rows(edge_index(), v)
+    expected = hgeo.log0(between_points.manifold, between_points(edge_index(), hgeo.exp0(ball, v)))
     if far > 1:  # at the limit log0 itself has few digits left
         torch.testing.assert_close(ours, expected, rtol=1e-2, atol=1e-2)
         return
     torch.testing.assert_close(ours, expected)
-    slopes = [torch.autograd.grad(out.square().sum(), [v, conv.weight]) for out in (ours, expected)]
-    torch.testing.assert_close(*slopes)
+    ours_slopes = torch.autograd.grad(ours.square().sum(), [v, between_rows.weight])
+    torch.testing.assert_close(ours_slopes, torch.autograd.grad(expected.square().sum(), [v, between_points.weight]))
+
+
+SPACES = ["ball:3", "ball:3,c=0", "stereo:3,k=-1", "stereo:3,k=1", "sproj:3,k=2", "lorentz:3", "klein:3", "sphere:3"]
+
+
+@pytest.mark.parametrize("space", [*SPACES, "euclidean:3", "ball:1 x sphere:2"])
+@pytest.mark.parametrize("radius", [0.5, 2.0, 3.5, 5.0])  # a great circle has 2π
+def test_rows_of_any_length_are_log0_of_the_points_in_every_space(space: str, radius: float) -> None:
+    manifold = hgeo.space(space).manifold
+    points, rows = (
+        HATConv(3, 3, manifold, attention="uniform", activation=None, output=output).double()
+        for output in ("points", "tangent")
+    )
+    k = next((abs(float(part.curvature)) for part in hgeo.manifolds.parts(manifold, 3) if float(part.curvature)), 1.0)
+    x = torch.nn.functional.normalize(features()[:, :3], dim=-1) * radius / (hgeo.frame_scale(manifold) * k**0.5)
+    for conv in (points, rows):
+        conv.weight.data.copy_(torch.eye(3))
+    alone = torch.empty(2, 0, dtype=torch.long)
+    torch.testing.assert_close(rows(alone, x), hgeo.log0(manifold, points(alone, x)), rtol=1e-6, atol=1e-7)
+
+
+def test_logits_are_rows_that_do_not_end_where_points_do() -> None:
+    alone, x = torch.empty(2, 0, dtype=torch.long), 100 * features()[:, :3]
+    for space in SPACES:
+        conv = HATConv(3, 3, hgeo.space(space).manifold, activation=None, output="logits").double()
+        torch.testing.assert_close(conv(alone, x), x @ conv.weight.t())
+
+
+def test_curvature_minus_one_is_the_same_by_any_name() -> None:
+    outputs = []
+    for manifold in (hgeo.PoincareBall(1.0), hgeo.Stereographic(-1.0), geoopt.PoincareBall(1.0)):
+        torch.manual_seed(0)
+        conv = HATConv(IN_DIM, DIM, manifold, output="tangent").double()
+        with torch.no_grad():
+            conv.weight.mul_(50)
+        outputs.append(conv(edge_index(), features()))
+    torch.testing.assert_close(outputs[1], outputs[0], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(outputs[2], outputs[0], rtol=1e-5, atol=1e-5)  # geoopt keeps c in single precision
+
+
+def test_a_layer_says_which_code_runs_it() -> None:
+    graph = Graph(*edge_index(), num_src=NODES)
+    words = str(layer(backend="torch").plan(graph))
+    assert words.splitlines() == [
+        "backend 'torch'",
+        "  score     Distance()  (in one call)",
+        "  aggregate TangentSum()  (in one call)",
+        "  finish    Finish(activation=elu, activation_space='ball')",
+    ]
+    assert layer(backend="reference").plan(graph).one_call == ()
+    walked = layer(backend="torch", steps=3).plan(graph)
+    assert "a step at a time: the aggregate is TangentSum(steps=3)" in str(walked)
+    watched = layer(backend="torch").plan(graph, return_attention=True)
+    assert watched.why == "gradients are wanted through the weights"
+
+
+def test_descriptions_and_their_words_are_the_same_layer() -> None:
+    by_words = layer(beta=0.3, radius_norm=True, degree_norm=True, steps=2)
+    described = layer(score=Distance(0.3, radius_norm=True), aggregate=TangentSum(degree_norm=True, steps=2))
+    assert (by_words.score, by_words.aggregate) == (described.score, described.aggregate)
+    torch.testing.assert_close(by_words(edge_index(), features()), described(edge_index(), features()), rtol=0, atol=0)
+    assert layer(attention="uniform").score == layer(score="uniform").score == Uniform()
+
+
+def test_a_score_of_ones_own_is_a_function_of_the_work() -> None:
+    def by_inner_product(work):
+        u, graph = work.u, work.graph
+        return (u.index_select(0, graph.row) * u.index_select(0, graph.col)).sum(-1)
+
+    conv, x = layer(score=by_inner_product, activation=None, output="logits"), features()
+    _, attention = conv(edge_index(), x, return_attention=True)
+    u = x @ conv.weight.t()
+    (into_three,) = (e for e, (_, destination) in enumerate(EDGES) if destination == 3)
+    scores = torch.stack([u[EDGES[into_three][0]] @ u[3], u[3] @ u[3]])
+    torch.testing.assert_close(torch.stack([attention.edges[into_three, 0], attention.loops[3, 0]]), scores.softmax(0))
+
+
+def test_a_part_of_a_graph_that_is_told_degrees_and_radius_gives_the_whole_graphs_rows() -> None:
+    graph, x = Graph(*edge_index(), num_src=NODES), features()
+    conv = layer(radius_norm=True, degree_norm=True)
+    sources = torch.tensor([2, 0, 3, 1])  # node 2 and those it listens to
+    inside = torch.tensor([[0, 1], [0, 0]])
+    looped = graph.with_self_loops()
+    part = Graph(
+        *inside, num_src=4, num_dst=1,
+        in_degrees=looped.in_degrees[sources[:1]], out_degrees=looped.out_degrees[sources],
+    )  # fmt: skip
+    radius = (x @ conv.weight.t()).norm(dim=-1).mean().view(1)
+    torch.testing.assert_close(conv(part, x[sources], mean_radius=radius), conv(graph, x)[2:3])
 
 
 def test_dropout_acts_in_training_only_and_keeps_the_mean() -> None:
@@ -403,7 +488,7 @@ def test_learned_beta_stays_positive_and_has_one_a_head() -> None:
     optimizer = torch.optim.SGD(conv.parameters(), lr=100.0)
     conv(edge_index(), features()).sum().backward()
     optimizer.step()
-    assert (conv._beta() > 0).all()
+    assert not conv.log_beta.isinf().any()
 
 
 def test_the_manifold_is_part_of_the_layer() -> None:
@@ -446,8 +531,8 @@ def test_copies_and_saved_states_are_the_same_layer(bias: str) -> None:
 
 
 def test_its_line_shows_spaces_and_what_is_unusual() -> None:
-    line = str(HATConv(8, 4, hgeo.PoincareBall(0.5), heads=2, beta=0.1))
-    assert "R:8 → ball:8,c=0.5, heads=2, beta=0.1" in line
+    line = str(HATConv(8, 4, hgeo.PoincareBall(0.5), heads=2, beta=0.1, output="tangent"))
+    assert "R:8 → ball:8,c=0.5, heads=2, score=Distance(beta=0.1), output='tangent'" in line
     assert "merge" not in line
 
 
@@ -628,6 +713,11 @@ def _hetero() -> None:
         (lambda: layer(beta=-1.0), ValueError, "beta must be a positive number or 'learn', got -1.0"),
         (lambda: layer(beta=float("nan")), ValueError, "beta must be a positive number"),
         (lambda: layer(attn_drop=1.5), ValueError, r"attn_drop must lie in \[0, 1\), got 1.5"),
+        (lambda: layer(score=Distance(), beta=0.1), ValueError, r"beta belongs into score=Distance\(beta=…\)"),
+        (lambda: layer(score=Distance), ValueError, "score must be one of 'distance', 'uniform', or Distance or Uni"),
+        (lambda: layer(steep=1), TypeError, "HATConv: there is no option 'steep'"),
+        (lambda: layer(output="both"), ValueError, "output must be one of 'points', 'tangent', 'logits'"),
+        (lambda: layer(input="logits"), ValueError, "input must be one of 'points', 'tangent', got 'logits'"),
         (lambda: layer(steps=0), ValueError, "steps must be a whole number of at least 1, got 0"),
         (lambda: layer(restart=1.0), ValueError, r"restart must lie in \[0, 1\), got 1.0"),
         (

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,8 @@ from torch import nn
 
 import hgeo
 from hgeo.data import hierarchy, karate
+from hgeo.graph import Distance
+from hgeo.models import build
 from hgeo.nn import HATConv
 from hgeo.train import RunFolder, Settings, TrainingError, TrainingWarning, curvatures, fit, inspect, make_optimizer
 
@@ -160,7 +163,7 @@ def test_a_healthy_network_is_not_warned_about(data, recwarn):
 
 def test_points_at_the_limit_are_warned_about_in_words(data):
     model = network(data)
-    model.first.activation = None
+    model.first.finish = replace(model.first.finish, activation=None)
     assert inspect(model, data.graph, data.features).at_limit == 0.0
     with torch.no_grad():
         model.first.weight.mul_(1e4)
@@ -170,9 +173,49 @@ def test_points_at_the_limit_are_warned_about_in_words(data):
     assert len(result.warnings) == len({text.split()[0] for text in result.warnings})
 
 
+@pytest.mark.parametrize("output", ["points", "tangent"])
+@pytest.mark.parametrize("space", ["sphere:3", "sproj:3", "sphere:1 x sproj:2"])
+def test_rows_that_a_sphere_turns_back_are_warned_about_in_words(data, space, output):
+    manifold = hgeo.space(space).manifold
+    model = network(data)
+    model.first = HATConv(data.num_features, 3, manifold, activation=None, output=output)
+    model.second = HATConv(3, data.num_classes, hgeo.PoincareBall(), in_manifold=manifold, input=output)
+    calm = inspect(model, data.graph, data.features)
+    assert calm.warning() is None
+    assert calm.turned == 0.0
+    with torch.no_grad():
+        model.first.weight.mul_(1e3)
+    wild = inspect(model, data.graph, data.features)
+    assert wild.turned > 0.5
+    assert "half of a great circle" in str(wild.warning())
+
+
+@pytest.mark.parametrize("space", ["ball:3", "lorentz:3", "klein:3", "ball:2 x euclidean:1"])
+def test_the_limit_of_every_hyperbolic_space_is_seen(data, space):
+    manifold = hgeo.space(space).manifold
+    model = network(data)
+    model.first = HATConv(data.num_features, 3, manifold, activation=None)
+    model.second = HATConv(3, data.num_classes, hgeo.PoincareBall(), in_manifold=manifold)
+    assert inspect(model, data.graph, data.features).at_limit == 0.0
+    with torch.no_grad():
+        model.first.weight.mul_(1e4)
+    assert inspect(model, data.graph, data.features).at_limit > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::hgeo.train.TrainingWarning")
+@pytest.mark.parametrize("space", ["sphere:4", "sphere:8"])
+def test_training_on_a_sphere_does_not_collapse(space):
+    """Logits that turned back at the opposite pole once threw it back to chance after some 60 epochs."""
+    club, losses = karate(), []
+    torch.manual_seed(0)
+    model = build("hat", club, space, epochs=150, patience=150)
+    fit(model, club, model.config, on_epoch=lambda row: losses.append(row["loss"]))
+    assert sum(losses[-50:]) / 50 < 0.75 * losses[0]
+
+
 def test_attention_that_looks_only_at_itself_is_collapsed(data):
     model = network(data)
-    model.second.beta = 1e4
+    model.second.score = Distance(beta=1e4)
     health = inspect(model, data.graph, data.features)
     assert health.entropy < 0.05
     assert "attention of layer 2 of 2" in health.warning()
@@ -181,7 +224,7 @@ def test_attention_that_looks_only_at_itself_is_collapsed(data):
 
 def test_uniform_attention_has_full_entropy(data):
     model = network(data)
-    model.first.beta = model.second.beta = 1e-9
+    model.first.score = model.second.score = Distance(beta=1e-9)
     assert inspect(model, data.graph, data.features).entropy == pytest.approx(1.0, abs=1e-4)
 
 

@@ -29,7 +29,7 @@ __all__ = ["Kernel", "available", "kernel_address", "load_kernel"]
 Kernel = Callable[[int, int, int, int, int], None]
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
-_SOURCES = ("_compiler.py", "_kernels.py", "_layout.py", "_simd.py")
+_SOURCES = ("_compiler.py", "_kernels.py", "_layout.py", "../simd.py")
 _SHELF = "kernels"
 _lock = threading.Lock()
 _engines: list[Any] = []  # LLVM engines own the machine code, so they live as long as the process
@@ -118,7 +118,7 @@ def _compile(bits: int, width: int, name: str) -> bytes:
     import numba
     from numba import types
 
-    from hgeo.graph._fused._kernels import make_kernels
+    from hgeo.kernels.attention._kernels import make_kernels
 
     signature = types.void(*[types.int64] * 5)
     options: dict[str, Any] = {

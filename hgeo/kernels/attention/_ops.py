@@ -11,16 +11,15 @@ import functools
 import importlib
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from hgeo.graph._checks import no_second_derivative
-from hgeo.graph._fused._arguments import Inputs, Kept
+from hgeo.kernels.attention._arguments import Inputs, Kept
 
-__all__ = ["fused_attention"]
+__all__ = ["fused_attention", "no_second_derivative"]
 
 _KINDS = {Tensor: "Tensor", Tensor | None: "Tensor?", int: "SymInt", bool: "bool"}
 _TAKES = typing.get_type_hints(Inputs)
@@ -32,6 +31,14 @@ _TAKES_BACK = (
 _COUNT = len(_TAKES)
 
 
+def no_second_derivative(ctx: Any, *grads: Tensor | None) -> NoReturn:
+    """The autograd formula of a kernel that computes a first derivative itself."""
+    raise RuntimeError(
+        "the fast backends have first derivatives only; for second derivatives (create_graph=True) "
+        'choose backend="reference"'
+    )
+
+
 @functools.cache
 def _implementation(device: torch.device) -> Any:
     """The module with ``forward`` and ``backward`` for this device, loaded only where it is needed."""
@@ -39,7 +46,7 @@ def _implementation(device: torch.device) -> Any:
         raise NotImplementedError(
             f"the fused backend has kernels for cpu and cuda, not for {device.type}; use backend='torch'"
         )
-    return importlib.import_module(f"hgeo.graph._fused._{device.type}")
+    return importlib.import_module(f"hgeo.kernels.attention._{device.type}")
 
 
 def _operator(name: str, function: Callable[..., Any], takes: Mapping[str, Any], returns: int) -> Any:
@@ -195,7 +202,7 @@ _PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None), bool, int))
 
 
 def _transformed() -> bool:
-    """Whether operators mean more than to compute: a mode that watches them, or a function transformation."""
+    """Whether torch must see the operators: while something watches them, or under a transformation of torch.func."""
     return torch._C._len_torch_dispatch_stack() > 0 or torch._C._functorch.peek_interpreter_stack() is not None
 
 

@@ -18,7 +18,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from hgeo.graph._fused._arguments import Inputs, Kept
+from hgeo.kernels.attention._arguments import Inputs, Kept
 
 __all__ = ["backward", "forward"]
 

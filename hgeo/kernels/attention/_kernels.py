@@ -32,8 +32,18 @@ from typing import Any
 import numba
 from numba import types
 
-from hgeo.graph._fused._layout import MAPS, NODES, PHASE, PHASE_DONE, PHASE_NEXT, ROW, ROW_PADDING, Slots, edge_lanes
-from hgeo.graph._fused._simd import (
+from hgeo.kernels.attention._layout import (
+    MAPS,
+    NODES,
+    PHASE,
+    PHASE_DONE,
+    PHASE_NEXT,
+    ROW,
+    ROW_PADDING,
+    Slots,
+    edge_lanes,
+)
+from hgeo.kernels.simd import (
     TAN_SLOPE,
     call,
     distance_flat_or_hyperbolic,

@@ -8,9 +8,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from hgeo.graph._fused._arguments import Plan
-from hgeo.graph._fused._compiler import load_kernel
-from hgeo.graph._fused._layout import ROW_PADDING
+from hgeo.kernels.attention._arguments import EdgeLists
+from hgeo.kernels.attention._compiler import load_kernel
+from hgeo.kernels.attention._layout import ROW_PADDING
 
 __all__ = ["Sorted", "counting_order", "sorted_with_loops", "transposed"]
 
@@ -36,7 +36,7 @@ class Sorted(NamedTuple):
     """Edges by (destination, source), and how the kernels read them."""
 
     perm: Tensor  # int32
-    plan: Plan
+    lists: EdgeLists
 
 
 def sorted_with_loops(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> Sorted | None:
@@ -63,7 +63,7 @@ def sorted_with_loops(src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> S
         return None
     if count < most:
         col, csc_row, csc_pos = (ids[: count + ROW_PADDING] for ids in (col, csc_row, csc_pos))
-    return Sorted(perm[:count], Plan(rowptr, col, colptr, csc_row, csc_pos, info[:2]))
+    return Sorted(perm[:count], EdgeLists(rowptr, col, colptr, csc_row, csc_pos, info[:2]))
 
 
 def transposed(row: Tensor, col: Tensor, num_src: int, padding: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from hgeo.graph._fused._layout import padded_dim
+from hgeo.kernels.attention._layout import padded_dim
 
-__all__ = ["Inputs", "Kept", "Plan", "Shape"]
+__all__ = ["EdgeLists", "Inputs", "Kept", "Shape"]
 
 
 class Shape(NamedTuple):
@@ -31,7 +31,7 @@ def _padded(u: Tensor, dim: int) -> int:
     return _known_padded(bits, dim) if type(dim) is int else padded_dim(bits, dim)
 
 
-class Plan(NamedTuple):
+class EdgeLists(NamedTuple):
     """A graph as the kernels read it. 32-bit ids, padded so that reading a little ahead is harmless."""
 
     rowptr: Tensor
@@ -55,7 +55,7 @@ class Inputs(NamedTuple):
     bias: Tensor | None  # (E, 1) or (E, heads), as the next
     factor: Tensor | None
     value_scale: Tensor | None  # (num_src,)
-    rowptr: Tensor  # from here to info: a Plan
+    rowptr: Tensor  # from here to info: EdgeLists
     col: Tensor
     colptr: Tensor
     csc_row: Tensor

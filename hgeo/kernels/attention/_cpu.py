@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hgeo.graph._fused._arguments import Inputs, Kept, Shape
-from hgeo.graph._fused._compiler import kernel_address, load_kernel
-from hgeo.graph._fused._layout import PHASE, REALS, ROW, Slots, padded_dim, phase, scratch_bytes, tile_width
+from hgeo.kernels.attention._arguments import Inputs, Kept, Shape
+from hgeo.kernels.attention._compiler import kernel_address, load_kernel
+from hgeo.kernels.attention._layout import PHASE, REALS, ROW, Slots, padded_dim, phase, scratch_bytes, tile_width
 
 __all__ = ["backward", "forward"]
 

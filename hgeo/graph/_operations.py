@@ -1,0 +1,58 @@
+"""The three operations on the edges of a graph, over whichever backend does the work."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hgeo.graph import _backends
+from hgeo.graph._checks import check_device, check_edges, check_graph, check_rows, per_head
+from hgeo.graph._graph import Graph
+from hgeo.graph._points import limited
+
+__all__ = ["edge_distance", "edge_softmax", "weighted_sum"]
+
+
+def edge_distance(graph: Graph, u: Tensor, *, k: float | Tensor, backend: str = "auto") -> Tensor:
+    """(E, H) geodesic distances of exp0(u_i) and exp0(u_j) for the edges j → i, in the graph's edge order.
+
+    Here as in the other operations half precision is computed in float32 and rounded once.
+
+    Args:
+        graph: the graph.
+        u: (num_src, H, d) tangent coordinates at the origin of the stereographic model. Rows farther out than the
+            points of their dtype can be count as if they ended there.
+        k: signed curvature, a number or a tensor () or (H,).
+        backend: a name of :func:`hgeo.graph.backends`, or "auto".
+    """
+    check_graph(graph)
+    check_rows(graph, "u", u, graph.num_src)
+    chosen = _backends.resolve(backend, u.device.type)
+    rows = chosen.raised(u)
+    curvature = per_head("k", k, rows)
+    dtype = torch.promote_types(u.dtype, torch.float32)
+    return chosen.edge_distance(graph, limited(rows, curvature, dtype), curvature).to(u.dtype)
+
+
+def edge_softmax(graph: Graph, scores: Tensor, *, backend: str = "auto") -> Tensor:
+    """(E, H) scores as weights that sum to 1 over the edges into each destination. A score of -inf gives weight 0."""
+    check_graph(graph)
+    if scores.dim() != 2 or scores.shape[0] != graph.num_edges:
+        raise ValueError(f"scores must have shape ({graph.num_edges}, heads), got {tuple(scores.shape)}")
+    check_device(graph, "scores", scores)
+    chosen = _backends.resolve(backend, scores.device.type)
+    return chosen.edge_softmax(graph, graph.without_padding(chosen.raised(scores), -torch.inf)).to(scores.dtype)
+
+
+def weighted_sum(graph: Graph, weights: Tensor, values: Tensor, *, backend: str = "auto") -> Tensor:
+    """(num_dst, H, d): Σ_e weights[e] · values[source of e] over the edges into each destination, 0 where none is.
+
+    ``weights`` is (E, H) or (E, 1), ``values`` (num_src, H, d).
+    """
+    check_graph(graph)
+    check_rows(graph, "values", values, graph.num_src)
+    check_edges(graph, "weights", weights, values.shape[1])
+    if weights.dtype != values.dtype:
+        raise TypeError(f"weights are {weights.dtype}, values {values.dtype}; convert one of them")
+    chosen = _backends.resolve(backend, values.device.type)
+    return chosen.weighted_sum(graph, chosen.raised(weights), chosen.raised(values)).to(values.dtype)

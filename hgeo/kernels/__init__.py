@@ -1,0 +1,1 @@
+"""Arrays in, arrays out: compiled loops. Knows no manifold and no graph."""
