@@ -12,18 +12,18 @@ from hgeo.cli._arguments import positive
 
 __all__ = ["add_arguments", "run"]
 
-_DATASETS = ("cora", "citeseer", "pubmed", "photo")
-_METHODS = ("hat", "hat-paper", "gcn", "gat")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options of ``hgeo tune``."""
+    from hgeo.reproduce import DATASETS, DIMENSIONS, SEARCHED_METHODS
+
     parser.epilog = (
         "The same number of trials for every method; test nodes are never evaluated. A killed search resumes.\n"
         "Example: hgeo tune --datasets cora --dims 2 4 --methods hat gcn --freeze configs.json"
     )
-    parser.add_argument("--datasets", nargs="+", default=list(_DATASETS), metavar="NAME")
-    parser.add_argument("--dims", nargs="+", type=positive, default=[2, 4, 8, 16], metavar="D")
-    parser.add_argument("--methods", nargs="+", default=list(_METHODS), metavar="M")
+    parser.add_argument("--datasets", nargs="+", default=list(DATASETS), metavar="NAME")
+    parser.add_argument("--dims", nargs="+", type=positive, default=list(DIMENSIONS), metavar="D")
+    parser.add_argument("--methods", nargs="+", default=list(SEARCHED_METHODS), metavar="M")
     parser.add_argument("--cache", type=Path, default=Path("runs/tune"), help="folder of finished cells (%(default)s)")
     parser.add_argument("--freeze", type=Path, help="merge what was chosen into this JSON file")
     parser.add_argument(

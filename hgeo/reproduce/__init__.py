@@ -5,56 +5,43 @@ resumes. ``published.json`` holds what the paper prints, ``paper.json`` the sett
 one network are trained at once, as lanes of a tensor. What the tables show is said by hand, in ``docs/findings.md``.
 """
 
-from hgeo.reproduce._cells import Cell, cached_result, cell_work, known_results, run_cells
-from hgeo.reproduce._runs import (
-    DATASETS,
-    DIMENSIONS,
-    TABLE_METHODS,
-    ablation_cells,
-    attention_cell,
-    embedding_cell,
-    graph_cells,
-    published,
-    shallow_cells,
-    timing_cell,
-)
+from hgeo.reproduce._cells import Cell, cell_work, known_results, run_cells
+from hgeo.reproduce._pages import PAGES, make_page
+from hgeo.reproduce._request import Request
+from hgeo.reproduce._runs import DATASETS, DIMENSIONS, TABLE_METHODS, published
 from hgeo.reproduce._search import (
+    SEARCHED_METHODS,
     Budget,
     frozen_configs,
-    frozen_trials,
     frozen_winners,
     search_space,
     tuning_cell,
     usual_budget,
     write_frozen,
 )
-from hgeo.reproduce._tables import Entry, Table, baseline_findings, findings, write_table
+from hgeo.reproduce._tables import Entry, Table, baselines, comparisons, write_table
 
 __all__ = [
     "DATASETS",
     "DIMENSIONS",
+    "PAGES",
+    "SEARCHED_METHODS",
     "TABLE_METHODS",
     "Budget",
     "Cell",
     "Entry",
+    "Request",
     "Table",
-    "ablation_cells",
-    "attention_cell",
-    "baseline_findings",
-    "cached_result",
+    "baselines",
     "cell_work",
-    "embedding_cell",
-    "findings",
+    "comparisons",
     "frozen_configs",
-    "frozen_trials",
     "frozen_winners",
-    "graph_cells",
     "known_results",
+    "make_page",
     "published",
     "run_cells",
     "search_space",
-    "shallow_cells",
-    "timing_cell",
     "tuning_cell",
     "usual_budget",
     "write_frozen",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from hgeo.data import Dataset
 
 __all__ = [
+    "SEARCHED_METHODS",
     "TASKS",
     "Budget",
     "frozen_configs",
@@ -47,6 +48,8 @@ __all__ = [
     "write_frozen",
 ]
 
+#: what is searched if nothing else is asked for; a uniform HAT has the settings of HAT
+SEARCHED_METHODS = ("hat", "hat-paper", "gcn", "gat")
 #: runs of a search use seeds from here on, those of a table the seeds from 0: no table run was ever chosen by
 TUNING_SEED = 1000
 # One split that all trials share would be learned by heart. Of data with a public split, its own and four further draws

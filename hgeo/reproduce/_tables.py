@@ -10,11 +10,11 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from hgeo._files import write_atomically
 
-__all__ = ["Entry", "Table", "baseline_findings", "findings", "write_table"]
+__all__ = ["Entry", "Table", "baselines", "comparisons", "write_table"]
 
 _TITLES = {
     "deepwalk": "DeepWalk",
@@ -74,7 +74,7 @@ class Table:
 
     def markdown(self) -> str:
         head = ["data", "d", *(_TITLES.get(column, column) for column in self.columns)]
-        lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+        rows = []
         for (dataset, dim), row in self.entries.items():
             best = max((entry.mean for entry in row.values()), default=0.0)
             cells = []
@@ -82,8 +82,8 @@ class Table:
                 entry = row.get(column)
                 text = "–" if entry is None else str(entry)
                 cells.append(f"**{text}**" if entry is not None and entry.mean == best else text)
-            lines.append("| " + " | ".join([dataset, str(dim), *cells]) + " |")
-        return "\n".join(lines)
+            rows.append([dataset, str(dim), *cells])
+        return _markdown(head, rows)
 
     def csv(self) -> str:
         out = io.StringIO()
@@ -112,84 +112,69 @@ class Table:
         }  # fmt: skip
 
 
-def findings(table: Table) -> str:
-    """What a table shows, counted: ours against the paper's HAT, GCN, GAT and uniform weights, in standard errors."""
-    lines = []
-    for method, title in (("hat", "Our HAT"), ("hat-paper", "HAT as printed")):
-        pairs = [
-            (row, entry[method]) for row, entry in table.entries.items() if method in entry and entry[method].paper
-        ]
-        if not pairs:
-            continue
-        assert all(entry.paper is not None for _, entry in pairs)
-        limit = 1 if method == "hat" else 2
-        above = [row for row, entry in pairs if entry.mean > (entry.paper or 0)]
+#: what is compared, by data set and dimension
+_Pairs: TypeAlias = dict[tuple[str, int], tuple[Entry, Entry]]
+
+
+def comparisons(table: Table) -> str:
+    """Our HAT beside the others, in a table: in how many cells the difference of the means is more than two standard
+    errors, in how many it is less than minus one, and where. A printed number has no error of its own."""
+    pairs: dict[str, _Pairs] = {}
+    for ours in ("hat", "hat-paper"):
+        pairs[f"{_TITLES[ours]}, the paper's HAT"] = {
+            where: (entry, Entry((entry.paper,)))
+            for where, row in table.entries.items()
+            if (entry := row.get(ours)) and entry.paper is not None
+        }
+    for other in ("gcn", "gcn-diffused", "gat", "hat-uniform"):
+        pairs[f"{_TITLES['hat']}, {_TITLES[other]}"] = {
+            where: (row["hat"], row[other]) for where, row in table.entries.items() if {"hat", other} <= set(row)
+        }
+    head = ("compared", "cells", "above by > 2 standard errors", "below by > 1", "above in", "below in")
+    return _markdown(head, [_comparison(title, some) for title, some in pairs.items() if some])
+
+
+def _comparison(title: str, pairs: _Pairs) -> list[str]:
+    above, below = [], []
+    for (dataset, dim), (ours, theirs) in pairs.items():
+        gap, error = ours.mean - theirs.mean, math.hypot(ours.error, theirs.error)
+        name = f"{dataset} {dim} ({gap:+.3f})"
+        if gap > 2 * error:
+            above.append(name)
+        if gap < -error:
+            below.append(name)
+    return [title, str(len(pairs)), str(len(above)), str(len(below)), ", ".join(above), ", ".join(below)]
+
+
+def baselines(table: Table, points: float = 0.02) -> str:
+    """How often a baseline is below the paper's number by more than two ``points``, and where, in a table."""
+    rows = []
+    for method in table.columns:
+        known = {
+            where: (entry.mean, entry.paper)
+            for where, row in table.entries.items()
+            if (entry := row.get(method)) and entry.paper is not None and not method.startswith("hat")
+        }
         below = [
-            f"{row[0]} {row[1]} ({_short(entry.mean)} against {_short(entry.paper or 0)})"
-            for row, entry in pairs
-            if entry.mean + limit * entry.error < (entry.paper or 0)
+            f"{dataset} {dim} ({_short(mean)} against {_short(paper)})"
+            for (dataset, dim), (mean, paper) in known.items()
+            if mean < paper - points
         ]
-        lines.append(
-            f"- {title} is above the paper's HAT in {len(above)} of {len(pairs)} cells, and below it by more than "
-            f"{'one standard error' if limit == 1 else 'two standard errors'} in {len(below)}"
-            + (f": {', '.join(below)}." if below else ".")
-        )
-    for other, title in (
-        ("gcn", "GCN"),
-        ("gcn-diffused", "GCN with several steps"),
-        ("gat", "GAT"),
-        ("hat-uniform", "the same model with uniform weights"),
-    ):
-        rows = [
-            (row, entry["hat"], entry[other]) for row, entry in table.entries.items() if {"hat", other} <= set(entry)
-        ]
-        if not rows:
-            continue
-        wins, losses = [], []
-        for row, ours, theirs in rows:
-            error = math.hypot(ours.error, theirs.error)
-            gap = ours.mean - theirs.mean
-            name = f"{row[0]} {row[1]} ({gap:+.3f})"
-            if gap > 2 * error:
-                wins.append(name)
-            if gap < -error:
-                losses.append(name)
-        lines.append(
-            f"- Against {title}: above by more than two standard errors of the difference in {len(wins)} of "
-            f"{len(rows)} cells{_list(wins)}; below by more than one in {len(losses)}{_list(losses)}."
-        )
-    return "\n".join(lines)
+        if known:
+            rows.append([_TITLES.get(method, method), str(len(known)), str(len(below)), ", ".join(below)])
+    return _markdown(("baseline", "cells", f"below by > {_short(points)}", "below in"), rows)
 
 
-def baseline_findings(table: Table, points: float = 0.02) -> str:
-    """In which cells a baseline is below the paper's number by more than two ``points``, and how often it is not."""
-    pairs = [
-        (row, method, entry, entry.paper)
-        for row, columns in table.entries.items()
-        for method, entry in columns.items()
-        if entry.paper is not None and not method.startswith("hat")
-    ]
-    if not pairs:
-        return ""
-    below = [
-        f"{_TITLES.get(method, method)} {row[0]} {row[1]} ({_short(entry.mean)} against {_short(paper)})"
-        for row, method, entry, paper in sorted(pairs, key=lambda pair: list(table.columns).index(pair[1]))
-        if entry.mean < paper - points
-    ]
-    return (
-        f"- Baselines: at most two points below the paper's number, or above it, in {len(pairs) - len(below)} of "
-        f"{len(pairs)} cells" + (f"; further below in {len(below)}: {', '.join(below)}." if below else ".")
-    )
+def _markdown(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; nothing where it has no row."""
+    lines = ["| " + " | ".join(row) + " |" for row in (head, *rows)]
+    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]]) if rows else ""
 
 
-def _list(names: Sequence[str]) -> str:
-    return f" ({', '.join(names)})" if names else ""
-
-
-def write_table(table: Table, folder: Path, *, intro: str, notes: str) -> list[Path]:
-    """Write ``name.md``, ``name.csv`` and ``name.json`` and return their paths."""
+def write_table(table: Table, folder: Path, intro: str, sections: Sequence[str] = ()) -> list[Path]:
+    """Write ``name.md``, ``name.csv`` and ``name.json`` and return their paths; empty sections are left out."""
     pages = {
-        ".md": f"{intro}\n\n{table.markdown()}\n\n{notes}\n",
+        ".md": "\n\n".join(part for part in (intro, table.markdown(), *sections) if part) + "\n",
         ".csv": table.csv(),
         ".json": json.dumps(table.json(), indent=1) + "\n",
     }

@@ -10,8 +10,8 @@ import os
 import pytest
 
 from hgeo.data import load
-from hgeo.reproduce._runs import DATASETS, DIMENSIONS, graph_cells, published, with_random_links
-from hgeo.reproduce._tables import Entry, Table, baseline_findings, findings, write_table
+from hgeo.reproduce import DATASETS, DIMENSIONS, Entry, Table, baselines, comparisons, published, write_table
+from hgeo.reproduce._runs import graph_cells, with_random_links
 
 
 def flat(mean, spread=0.01, paper=None):
@@ -40,34 +40,28 @@ def table():
     )
 
 
-def test_findings_count_wins_and_losses_by_standard_errors(table):
-    text = findings(table)
-    assert "Our HAT is above the paper's HAT in 1 of 2 cells" in text
-    assert "below it by more than one standard error in 1: cora 4 (.700 against .780)" in text
-    assert (
-        "Against GCN: above by more than two standard errors of the difference in 1 of 2 cells (cora 2 (+0.050))"
-        in text
-    )
-    assert "below by more than one in 1 (cora 4 (-0.100))" in text
-    assert "uniform weights: above by more than two standard errors of the difference in 1 of 1" in text
+def test_comparisons_count_wins_and_losses_by_standard_errors(table):
+    head, _, *rows = comparisons(table).splitlines()
+    assert head.startswith("| compared | cells | above by > 2 standard errors | below by > 1 |")
+    assert rows == [
+        "| HAT (ours), the paper's HAT | 2 | 1 | 1 | cora 2 (+0.150) | cora 4 (-0.080) |",
+        "| HAT (ours), GCN | 2 | 1 | 1 | cora 2 (+0.050) | cora 4 (-0.100) |",
+        "| HAT (ours), uniform weights | 1 | 1 | 0 | cora 2 (+0.150) |  |",
+    ]
 
 
 def test_baselines_are_held_against_the_paper_with_two_points_to_spare(table):
-    assert baseline_findings(table) == (
-        "- Baselines: at most two points below the paper's number, or above it, in 2 of 2 cells."
-    )
+    gcn = "| GCN | 2 | 0 |  |"
+    assert baselines(table).splitlines()[2:] == [gcn]
     table.columns = ["line-1st", *table.columns]
     table.entries["cora", 2]["line-1st"] = flat(0.481, paper=0.5)
     table.entries["cora", 4]["line-1st"] = flat(0.479, paper=0.5)
-    assert baseline_findings(table) == (
-        "- Baselines: at most two points below the paper's number, or above it, in 3 of 4 cells; further below in 1: "
-        "LINE (1st) cora 4 (.479 against .500)."
-    )
-    assert baseline_findings(Table("none", "nmi", ["hat"], {("cora", 2): {"hat": flat(0.1, paper=0.5)}})) == ""
+    assert baselines(table).splitlines()[2:] == ["| LINE (1st) | 2 | 1 | cora 4 (.479 against .500) |", gcn]
+    assert baselines(Table("none", "nmi", ["hat"], {("cora", 2): {"hat": flat(0.1, paper=0.5)}})) == ""
 
 
 def test_a_table_is_written_as_markdown_csv_and_json(table, tmp_path):
-    paths = write_table(table, tmp_path, intro="# Toy", notes="n")
+    paths = write_table(table, tmp_path, intro="# Toy", sections=["## Notes", ""])
     assert [path.name for path in paths] == ["toy.md", "toy.csv", "toy.json"]
     text = paths[0].read_text()
     assert "| cora | 2 | .700±.010 (.450) | **.750±.010 (.600)** | .600±.010 |" in text
@@ -81,14 +75,14 @@ def test_a_table_is_written_as_markdown_csv_and_json(table, tmp_path):
 
 
 def test_a_table_that_cannot_be_moved_to_its_place_leaves_the_old_one(table, tmp_path, monkeypatch):
-    write_table(table, tmp_path, intro="# Old", notes="n")
+    write_table(table, tmp_path, intro="# Old")
 
     def refuse(source, target):
         raise OSError("no space left")
 
     monkeypatch.setattr(os, "replace", refuse)
     with pytest.raises(OSError, match="no space left"):
-        write_table(table, tmp_path, intro="# New", notes="n")
+        write_table(table, tmp_path, intro="# New")
     assert (tmp_path / "toy.md").read_text().startswith("# Old")
     assert len(list(tmp_path.iterdir())) == 3
 

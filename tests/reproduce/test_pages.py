@@ -42,7 +42,7 @@ def test_both_tables_come_from_the_same_cells_where_their_settings_agree(tmp_pat
     assert "hgeo reproduce clustering --datasets karate" in text
     assert f"--configs {tmp_path / 'frozen.json'}" in text
     assert "paper.json" not in text
-    assert "--go-on-from" not in text  # which is the story of the package's own file
+    assert "Trials of the search" not in text  # which were of the package's own file
 
 
 def test_each_table_has_the_settings_that_were_chosen_for_its_task(tmp_path):
