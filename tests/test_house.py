@@ -16,22 +16,15 @@ import hgeo
 ROOT = Path(hgeo.__file__).parent
 MOST_LINES_OF_A_FUNCTION = 80
 MOST_LINES_OF_A_FILE = 700
-KERNELS = ("kernels/", "graph/_fused/")  # a loop that is compiled as one is written as one
+KERNELS = ("kernels/",)  # a loop that is compiled as one is written as one
 
 #: (file, private module of another room that it uses)
 KNOWN_BACK_DOORS = {
-    ("cli/data.py", "hgeo.train._folder"),
-    ("cli/train.py", "hgeo.train._folder"),
-    ("models/_euclidean.py", "hgeo.nn._diffusion"),
     ("models/_euclidean.py", "hgeo.nn._inputs"),
     ("models/_euclidean.py", "hgeo.nn._layer"),
     ("models/_hat.py", "hgeo.nn._inputs"),
-    ("models/_pairs.py", "hgeo.graph._fused"),
-    ("nn/_radius.py", "hgeo.graph._graph"),
-    ("reproduce/_runs.py", "hgeo.models._hat"),
 }
 KNOWN_LONG_FUNCTIONS = {
-    ("graph/_attention.py", "distance_attention"),
     ("reproduce/_batched.py", "train_batch"),
     ("train/_fit.py", "fit"),
 }

@@ -11,6 +11,7 @@ from hgeo.bench._machine import machine
 from hgeo.bench._page import Target, page, targets
 from hgeo.bench._parts import PARTS, first_calls, measure_part
 from hgeo.bench._plan import KINDS, measure, plan
+from hgeo.bench._step_cost import StepCost, step_cost
 from hgeo.bench._training import EarlyStop, StepTime, early_stop_benchmark, step_benchmark
 
 __all__ = [
@@ -19,6 +20,7 @@ __all__ = [
     "SIZES",
     "Case",
     "EarlyStop",
+    "StepCost",
     "StepTime",
     "Target",
     "choose",
@@ -30,5 +32,6 @@ __all__ = [
     "page",
     "plan",
     "step_benchmark",
+    "step_cost",
     "targets",
 ]

@@ -16,6 +16,7 @@ from torch import Tensor
 from hgeo._dgl import import_dgl
 from hgeo.bench._contestants import BASELINE, SIZES, Case, make
 from hgeo.bench._measure import CLOCKS, first_call_seconds, interleaved
+from hgeo.bench._step_cost import step_cost
 from hgeo.bench._training import early_stop_benchmark, step_benchmark
 
 __all__ = ["PARTS", "first_calls", "measure_part", "set_threads"]
@@ -127,8 +128,6 @@ def _median_of_five(step: Callable[[], None], clock: Callable[[], float]) -> flo
 
 def _optim() -> dict[str, Any]:
     """A step of hgeo's Riemannian Adam on a model without manifold parameters, beside torch's and geoopt's."""
-    from hgeo.optim import step_cost
-
     with _one_thread():
         cost = step_cost()
     return cost._asdict() | {"ratio": cost.ratio}

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     """Run ``hgeo data`` and return its exit code: 0, or 2 for data that cannot be read."""
     from hgeo.data import load
     from hgeo.tasks import graph_statistics
-    from hgeo.train._folder import plain
+    from hgeo.train import plain
 
     if args.name is None:
         _list_names(args)

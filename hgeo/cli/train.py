@@ -315,8 +315,7 @@ def _progress(name: str, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]
 
 
 def _report(session: Session, results: list[dict[str, Any]], *, as_json: bool) -> None:
-    from hgeo.train import summarize
-    from hgeo.train._folder import plain
+    from hgeo.train import plain, summarize
 
     rows = summarize(results)
     if as_json:

@@ -1,5 +1,9 @@
 """Data sets: built-in ones, DGL's by name, a user's own files and graphs, all as one :class:`Dataset`.
 
+A data set is checked when it is made, and says where it comes from. :func:`load` finds one by its name or its file;
+:func:`make_dataset` makes one from arrays. Files are parsed, never unpickled but by an exact list of names. Knows
+graphs, no model.
+
 >>> from hgeo.data import load
 >>> load("karate").num_classes
 2

@@ -1,4 +1,9 @@
-"""Layers over any manifold, one a file."""
+"""Layers over any manifold, one a file.
+
+A layer is an ``nn.Module`` that names ``in_manifold`` and ``manifold``, so that a chain of layers is checked when it is
+built; its forward pass takes a graph first if it needs one. It asks the manifold's geometry for operations, and
+``hgeo.graph`` for who talks to whom; no layer tests which space it is given.
+"""
 
 from hgeo.nn.activation import Activation
 from hgeo.nn.batchnorm import BatchNorm

@@ -1,6 +1,8 @@
 """Which parameter steps how, and what happens when a curvature moves.
 
-One call sorts the parameters of any module into weights, points of manifolds and curvatures, and gives one optimiser:
+Points of manifolds need Riemannian steps, curvatures a learning rate of their own and no weight decay, and where a
+curvature has moved, the points on its manifold follow. Knows manifolds, no layers. One call sorts the parameters of any
+module into weights, points of manifolds and curvatures, and gives one optimiser:
 
 >>> import torch, hgeo
 >>> from geoopt import ManifoldParameter
@@ -16,7 +18,6 @@ One call sorts the parameters of any module into weights, points of manifolds an
 """
 
 from hgeo.optim._clip import clip_grad_norm_, riemannian_grad_norm
-from hgeo.optim._cost import StepCost, step_cost
 from hgeo.optim._make import riemannian_adam, riemannian_sgd
 from hgeo.optim._optimizer import RiemannianOptimizer
 from hgeo.optim._roles import Roles, parameter_roles
@@ -24,11 +25,9 @@ from hgeo.optim._roles import Roles, parameter_roles
 __all__ = [
     "RiemannianOptimizer",
     "Roles",
-    "StepCost",
     "clip_grad_norm_",
     "parameter_roles",
     "riemannian_adam",
     "riemannian_grad_norm",
     "riemannian_sgd",
-    "step_cost",
 ]

@@ -1,4 +1,9 @@
-"""What is measured, and how: node classification, clustering, link prediction, and the shape of a graph."""
+"""What is measured, and how: node classification, clustering, link prediction, and the shape of a graph.
+
+Scores are functions of what a model gives and of what is right, in [0, 1]; splits of links and the links that are not
+there are drawn here; :func:`graph_statistics` says how tree-like a graph is before anything is trained. Knows data and
+manifolds, no model and no training.
+"""
 
 from hgeo.tasks._classification import accuracy, macro_f1
 from hgeo.tasks._clustering import clustering_nmi

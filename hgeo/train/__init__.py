@@ -7,7 +7,7 @@ by their front doors and knows nothing of tables, papers or the command line.
 """
 
 from hgeo.train._fit import FitResult, Settings, TrainingError, TrainingWarning, fit
-from hgeo.train._folder import RunFolder
+from hgeo.train._folder import RunFolder, plain
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._pictures import compare_runs, draw_run
@@ -36,6 +36,7 @@ __all__ = [
     "layered_view",
     "load_run",
     "make_optimizer",
+    "plain",
     "summarize",
     "view_for",
 ]

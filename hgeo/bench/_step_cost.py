@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from hgeo._geoopt import geoopt
-from hgeo.optim._make import riemannian_adam
+from hgeo.optim import riemannian_adam
 
 __all__ = ["StepCost", "step_cost"]
 
