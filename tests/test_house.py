@@ -108,3 +108,17 @@ def test_a_room_says_what_it_is_for() -> None:
     for path in sorted(ROOT.glob("*/__init__.py")):
         text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
         assert text, f"{path.parent.name}/__init__.py has no docstring"
+
+
+def test_the_page_on_the_architecture_lists_every_room_in_the_order_that_is_checked() -> None:
+    project = Path(__file__).parents[1]
+    page = (project / "docs" / "architecture.md").read_text(encoding="utf-8")
+    described = re.findall(r"^\| `(\w+)` \|", page[: page.index("## Three ideas")], re.MULTILINE)
+    layers = re.search(
+        r"^layers = \[(.*?)\]", (project / "pyproject.toml").read_text("utf-8"), re.MULTILINE | re.DOTALL
+    )
+    assert layers
+    rooms = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    checked = [word for word in re.findall(r"\w+", layers[1]) if word in rooms]
+    assert described == checked[::-1]
+    assert set(described) == rooms
