@@ -19,11 +19,7 @@ MOST_LINES_OF_A_FILE = 700
 KERNELS = ("kernels/",)  # a loop that is compiled as one is written as one
 
 #: (file, private module of another room that it uses)
-KNOWN_BACK_DOORS = {
-    ("models/_euclidean.py", "hgeo.nn._inputs"),
-    ("models/_euclidean.py", "hgeo.nn._layer"),
-    ("models/_hat.py", "hgeo.nn._inputs"),
-}
+KNOWN_BACK_DOORS: set[tuple[str, str]] = set()
 KNOWN_LONG_FUNCTIONS = {
     ("reproduce/_batched.py", "train_batch"),
     ("train/_fit.py", "fit"),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hgeo._dgl import import_dgl
 from hgeo.data import Dataset
-from hgeo.models import build
+from hgeo.models import build, recipe
 from hgeo.train import fit, full_view, make_optimizer, view_for
 
 __all__ = ["EarlyStop", "StepTime", "early_stop_benchmark", "step_benchmark"]
@@ -96,10 +96,11 @@ def early_stop_benchmark(
 ) -> EarlyStop:
     """Train until validation accuracy has stopped to rise, as ``hgeo train`` does, and say what it cost."""
     torch.manual_seed(seed)
-    network = build(model, dataset, f"ball:{dim}")
-    config = network.config if epochs is None else replace(network.config, epochs=epochs)
+    settings, training = recipe(model, dataset, f"ball:{dim}")
+    network = build(model, dataset, f"ball:{dim}", settings=settings)
+    training = training if epochs is None else replace(training, epochs=epochs)
     began = time.process_time()
-    result = fit(network, dataset, config, seed=seed)
+    result = fit(network, dataset, training, seed=seed)
     return EarlyStop(time.process_time() - began, result.epochs, result.test_accuracy)
 
 

@@ -64,14 +64,14 @@ def _draw(args: argparse.Namespace) -> list[Path]:
 
 
 def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset) -> list[Path]:
-    from hgeo.models import GRAPH_METHODS
+    from hgeo.models import names
     from hgeo.train import layer_attentions
     from hgeo.viz import attention_figure, attention_rows, attention_table, save_figure
 
     attentions = layer_attentions(model, dataset)
     if not 1 <= args.layer <= len(attentions):
         if not attentions:
-            able = ", ".join(name for name in GRAPH_METHODS if name.startswith("hat"))
+            able = ", ".join(names(lambda entry: entry.attends))
             raise ValueError(f"the model of {args.run} has no layer that tells its attention; those have: {able}")
         raise ValueError(f"--layer is {args.layer}, but this model has {len(attentions)} attention layer(s)")
     rows = attention_rows(dataset.edge_index, dataset.labels, attentions[args.layer - 1], args.attention)

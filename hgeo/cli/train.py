@@ -6,7 +6,8 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Iterator
+import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from hgeo.data import Dataset
+    from hgeo.models import ModelEntry
     from hgeo.train import Job, RunFolder, Session
 
 __all__ = ["add_arguments", "run"]
@@ -29,32 +31,18 @@ examples:
   hgeo train --out runs/x --resume                       go on where a run was interrupted
 """
 
-# What the built-in hierarchy is trained with when nothing else is asked for: the same for both models, and of the
-# settings tried the one that gave GAT its best validation accuracy. β weighs the distances of HAT, GAT has none.
-_HIERARCHY_OPTIONS: dict[str, Any] = {
-    "lr": 0.03,
-    "epochs": 200,
-    "patience": 50,
-    "weight_decay": 5e-4,
-    "feat_drop": 0.3,
-    "hidden_drop": 0.0,
-    "attn_drop": 0.3,
-}
-_HIERARCHY_HAT: dict[str, Any] = {"beta": 0.3, "radius_norm": False, "self_score": "zero"}
-
 _WORTH_THREADS = 2_000_000  # edges and entries of the features; below it a step takes some milliseconds
-
-_EUCLIDEAN = ("gat", "gcn", "gcn-diffused", "mlp")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo train``."""
-    parser.epilog = _EPILOG
+    from hgeo.models import find, names
+
+    parser.epilog = _EPILOG + _settings([find(name) for name in names()])
     parser.add_argument("--dataset", help="a name that `hgeo data` lists, or an .npz file (default: hierarchy)")
     parser.add_argument(
         "--model",
-        help="one of hat, hat-paper, hat-uniform, gcn, gcn-diffused, gat, hgcn, kappa-gcn, mlp, hnn; or several: "
-        "hat,gat",
+        help=f"one of {', '.join(names())}, or package.module:Class of your own (default: hat); several: hat,gat",
     )
     parser.add_argument(
         "--space", help="the hidden space, such as ball:16,c=1 (default: ball:16; hierarchy, karate: ball:2)"
@@ -75,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="a setting of hgeo.models.Config, such as beta=0.5 or feat_drop=0.2; may be given again",
+        help="a setting of the model or of its training, listed below; may be given again",
     )
     parser.add_argument("--device", help="cpu or cuda (default: cpu)")
     parser.add_argument("--dtype", choices=("float32", "float64"), help="default: float32")
@@ -89,6 +77,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-pictures", action="store_true", help="leave out embedding.* and curves.* (kept by --resume)"
     )
     parser.add_argument("--json", action="store_true", help="the result as JSON on stdout, and nothing else there")
+
+
+def _settings(entries: Sequence[ModelEntry]) -> str:
+    """What --set may change, of each model."""
+    from hgeo.models import TrainSettings
+
+    lines = ["", "settings (--set NAME=VALUE):"]
+    groups = {"training": TrainSettings(), **{entry.name: entry.settings() for entry in entries}}
+    fixed = {entry.name: entry.fixed for entry in entries}
+    for name, values in groups.items():
+        own = ", ".join(field for field in vars(values) if field not in fixed.get(name, ()))
+        lines += textwrap.wrap(f"  {name:<14} {own}", 110, subsequent_indent=" " * 17)
+    return "\n".join(lines)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -116,16 +117,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _planned(args: argparse.Namespace) -> Session:
+    from hgeo.models import find
     from hgeo.train import Job, Session
 
     dataset = args.dataset or "hierarchy"
     bare = args.dataset is None and args.model is None and args.space is None
     models = [word.strip() for word in (args.model or "hat").split(",") if word.strip()]
     if bare:
-        models += _comparison()
+        models.append("gat")
     if not models:
         raise ValueError(f"--model {args.model!r} names no model")
-    spaces = [args.space or _default_space(dataset, model) for model in models]
+    dim = 2 if dataset in ("hierarchy", "karate") else 16
+    spaces = [find(model).space_for(args.space, dim) for model in models]
     first, count = args.first_seed or 0, args.seeds or (3 if bare else 1)
     path = args.out or _fresh(Path("runs"), dataset, models, spaces[0])
     if (path / "session.json").exists():
@@ -141,7 +144,8 @@ def _planned(args: argparse.Namespace) -> Session:
             device=args.device or "cpu",
             dtype=args.dtype or "float32",
             backend=args.backend or "auto",
-            options=_options(args, dataset, model),
+            recipe="hierarchy" if dataset == "hierarchy" else "usual",
+            options=_options(args),
         )
         for model, space in zip(models, spaces, strict=True)
         for seed in range(first, first + count)
@@ -171,24 +175,6 @@ def _resumed(args: argparse.Namespace) -> Session:
     return session
 
 
-def _comparison() -> list[str]:
-    """GAT, what bare ``hgeo train`` sets HAT against, if its layers can be had."""
-    from hgeo.data import karate
-    from hgeo.models import build
-
-    try:
-        build("gat", karate())
-    except ImportError as error:
-        print(f"hgeo: HAT runs without GAT to compare with; {error}", file=sys.stderr)
-        return []
-    return ["gat"]
-
-
-def _default_space(dataset: str, model: str) -> str:
-    dim = 2 if dataset in ("hierarchy", "karate") else 16
-    return f"stereo:{dim},k=learn" if model == "kappa-gcn" else f"ball:{dim}"  # κ-GCN learns the curvature's sign
-
-
 def _fresh(parent: Path, dataset: str, models: list[str], space: str) -> Path:
     """A new name: runs/cora-hat-ball16, then runs/cora-hat-ball16-2, and so on."""
     words = [Path(dataset).stem, *models, "".join(letter for letter in space if letter.isalnum())]
@@ -199,15 +185,9 @@ def _fresh(parent: Path, dataset: str, models: list[str], space: str) -> Path:
     return path
 
 
-def _options(args: argparse.Namespace, dataset: str, model: str) -> dict[str, Any]:
-    options: dict[str, Any] = {}
-    if dataset == "hierarchy":
-        options.update(_HIERARCHY_OPTIONS)
-        if model == "hat":
-            options.update(_HIERARCHY_HAT)
-    for name in ("epochs", "patience", "lr"):
-        if getattr(args, name) is not None:
-            options[name] = getattr(args, name)
+def _options(args: argparse.Namespace) -> dict[str, Any]:
+    given = {name: getattr(args, name) for name in ("epochs", "patience", "lr")}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for assignment in args.set:
         name, equals, text = assignment.partition("=")
         if not equals:
@@ -315,6 +295,7 @@ def _progress(name: str, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]
 
 
 def _report(session: Session, results: list[dict[str, Any]], *, as_json: bool) -> None:
+    from hgeo.models import find
     from hgeo.train import plain, summarize
 
     rows = summarize(results)
@@ -323,22 +304,17 @@ def _report(session: Session, results: list[dict[str, Any]], *, as_json: bool) -
         return
     seeds = len({job.seed for job in session.jobs})
     print(f"{session.jobs[0].dataset}, {'1 seed' if seeds == 1 else f'{seeds} seeds'}, test nodes")
-    print(f"{'model':<12} {'space':<18} {'accuracy':>14} {'macro F1':>14} {'NMI':>14} {'epochs':>7} {'CPU s':>7}")
+    print(f"{'model':<20} {'space':<18} {'accuracy':>14} {'macro F1':>14} {'NMI':>14} {'epochs':>7} {'CPU s':>7}")
     for row in rows:
-        space = f"euclidean:{_dimension(row['space'])}" if row["model"] in _EUCLIDEAN else row["space"]
         cells = [_cell(row[key]) for key in ("test_accuracy", "test_macro_f1", "test_nmi")]
         numbers = f"{row['epochs']['mean']:>7.0f} {row['cpu_seconds']['mean']:>7.1f}"
-        print(f"{row['model']:<12} {space:<18} {cells[0]:>14} {cells[1]:>14} {cells[2]:>14} {numbers}")
+        print(
+            f"{find(row['model']).label:<20} {row['space']:<18} {cells[0]:>14} {cells[1]:>14} {cells[2]:>14} {numbers}"
+        )
     print(f"\n{session.path}: configuration, metrics, weights and results")
     for picture in sorted(session.path.rglob("embedding.png"), key=lambda path: len(path.parts)):
         page = picture.with_suffix(".html")
         print(f"  {picture}" + (f", and {page.name} to move through" if page.exists() else ""))
-
-
-def _dimension(space: str) -> int:
-    from hgeo.manifolds import space as parse
-
-    return parse(space).dim
 
 
 def _cell(value: dict[str, float]) -> str:

@@ -1,14 +1,23 @@
 """HAT and its relatives, the Euclidean baselines, and the shallow embeddings of the paper's tables.
 
 Graph networks share one interface: ``model(graph, x)`` gives logits, ``model.embed(graph, x)`` the hidden layer, a
-point of ``model.hidden_manifold`` a node. :func:`build` makes one by its name, :func:`defaults` says with
-which settings.
+point of ``model.hidden_manifold`` a node. :func:`register` gives one a name, :func:`find` looks it up, :func:`build`
+makes it, :func:`recipe` says with which settings it is made and trained.
 """
 
-from hgeo.models._build import build
-from hgeo.models._config import GRAPH_METHODS, Config, defaults
-from hgeo.models._euclidean import GAT, GCN, HNN, MLP
-from hgeo.models._hat import HAT, HGCN, KappaGCN
+# Names are listed in the order in which the models are imported: HAT first.
+# ruff: noqa: I001
+from hgeo.models._recipes import Recipe, Sizes
+from hgeo.models._registry import ModelEntry, find, names, register
+from hgeo.models._settings import Choice, Range, Settings, TrainSettings, assign, searched, setting, share, whole
+from hgeo.models._hat import HAT, HATSettings
+from hgeo.models._gcn import GCN, GCNSettings, GraphConv
+from hgeo.models._gat import GAT, GATConv, GATSettings
+from hgeo.models._sage import SAGE, SAGEConv, SAGESettings
+from hgeo.models._hgcn import HGCN, HGCNSettings, KappaGCN
+from hgeo.models._mlp import MLP, MLPSettings
+from hgeo.models._hnn import HNN, HNNSettings
+from hgeo.models._build import build, recipe
 from hgeo.models._shallow import (
     LINE,
     SHALLOW_METHODS,
@@ -22,20 +31,44 @@ from hgeo.models._shallow import (
 __all__ = [
     "GAT",
     "GCN",
-    "GRAPH_METHODS",
     "HAT",
     "HGCN",
     "HNN",
     "LINE",
     "MLP",
+    "SAGE",
     "SHALLOW_METHODS",
-    "Config",
+    "Choice",
     "DeepWalk",
+    "GATConv",
+    "GATSettings",
+    "GCNSettings",
+    "GraphConv",
+    "HATSettings",
+    "HGCNSettings",
+    "HNNSettings",
     "KappaGCN",
+    "MLPSettings",
+    "ModelEntry",
     "Node2vec",
     "PoincareEmbedding",
+    "Range",
+    "Recipe",
+    "SAGEConv",
+    "SAGESettings",
+    "Settings",
     "ShallowEmbedding",
+    "Sizes",
+    "TrainSettings",
+    "assign",
     "build",
-    "defaults",
+    "find",
+    "names",
+    "recipe",
+    "register",
+    "searched",
+    "setting",
     "shallow",
+    "share",
+    "whole",
 ]

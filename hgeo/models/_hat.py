@@ -1,42 +1,115 @@
-"""The hyperbolic graph attention network and the graph networks that are its relatives."""
+"""The hyperbolic graph attention network."""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
 from hgeo.graph import Distance, Uniform
-from hgeo.models._config import Config
-from hgeo.nn import Dropout, GCNConv, HATConv
-from hgeo.nn._inputs import dropout
+from hgeo.models._network import ACTIVATIONS, linear_head
+from hgeo.models._recipes import recipes
+from hgeo.models._registry import register
+from hgeo.models._settings import Choice, Range, Settings, setting, share, whole
+from hgeo.nn import HATConv
 
-__all__ = ["HAT", "HGCN", "KappaGCN"]
-
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"elu": F.elu, "relu": F.relu}
+__all__ = ["HAT", "HATSettings"]
 
 
+@dataclass(frozen=True)
+class HATSettings(Settings):
+    """What a HAT is made of. The defaults attend with the weight softmax(−β d) of points whose mean radius is divided
+    out, let the self-loop compete with the mean distance to the neighbours instead of distance 0, and add a tangent
+    bias: the paper's form collapses onto its self-loops as the points move out."""
+
+    beta: float = setting(
+        0.3, "sharpness of the first layer's attention; 0 is uniform", search=Range(0.01, 3.0, log=True)
+    )
+    beta_out: float | None = setting(
+        None, "sharpness of the second layer's; None: the first's", search=Range(0.01, 3.0, log=True)
+    )
+    radius_norm: bool = setting(
+        True, "divide points by their mean radius before distances are taken", search=Choice((True, False))
+    )
+    self_score: Literal["zero", "mean"] = setting(
+        "mean", "distance of a self-loop: 0, or the mean to the neighbours", search=Choice(("zero", "mean"))
+    )
+    degree_norm: bool = setting(
+        False, "multiply attention by √(deg_i/deg_j), as a GCN does", search=Choice((False, True))
+    )
+    activation: Literal["elu", "relu"] = setting("elu", "activation of the hidden layer")
+    activation_space: Literal["ball", "tangent"] = setting(
+        "tangent", "activation of the ball's coordinates, or of tangent coordinates"
+    )
+    bias: bool = setting(True, "whether layers have a tangent bias")
+    readout: Literal["log0", "linear"] = setting(
+        "log0", "logits are log0 of the second layer, or a linear map of it", search=Choice(("log0", "linear"))
+    )
+    steps: int = whole(1, "how often the second layer's attention is walked along", search=Choice((1, 4, 8)))
+    restart: float = share(
+        0.1, "share of a node's own vector in each of several steps", search=Range(0.1, 0.3, step=0.1)
+    )
+    feat_drop: float = share(0.6, "dropout of features", search=Range(0.2, 0.8, step=0.2))
+    hidden_drop: float = share(0.3, "dropout of the hidden layer", search=Choice((0.0, 0.3, 0.6)))
+    attn_drop: float = share(0.3, "dropout of attention", search=Choice((0.0, 0.3, 0.6)))
+
+    @property
+    def betas(self) -> tuple[float, float]:
+        """Sharpness of the first and the second layer."""
+        return self.beta, self.beta if self.beta_out is None else self.beta_out
+
+
+# Eqs. (9)-(15) as printed: scores are minus the distance, the self-loop competes with distance 0, no bias, ELU on the
+# coordinates of the ball, plain cross entropy.
+_PRINTED = {
+    "beta": 1.0, "radius_norm": False, "self_score": "zero", "degree_norm": False, "activation_space": "ball",
+    "bias": False,
+}  # fmt: skip
+_DROPS = ("feat_drop", "hidden_drop", "attn_drop")
+
+
+@register(
+    "hat-paper",
+    label="HAT as printed",
+    recipes=recipes(HATSettings, lambda sizes: _PRINTED, training={"label_smoothing": 0.0}),
+    attends=True,
+    searched=_DROPS,
+)
+@register(
+    "hat-uniform",
+    label="HAT, uniform weights",
+    recipes=recipes(HATSettings, lambda sizes: {"beta": 0.0, "degree_norm": sizes.wide}),
+    attends=True,
+    fixed=("beta", "beta_out"),
+    searched=("readout", "degree_norm", "steps", "restart", *_DROPS),
+)
+@register(
+    "hat",
+    label="HAT",
+    recipes=recipes(
+        HATSettings,
+        lambda sizes: {"degree_norm": sizes.wide},
+        hierarchy={"beta": 0.3, "radius_norm": False, "self_score": "zero"},
+    ),
+    attends=True,
+)
 class HAT(nn.Module):
     r"""Two layers of hyperbolic graph attention for node classification.
 
     .. math:: h = \mathrm{HATConv}_1(G, x) \in \mathcal{M}^d, \qquad \mathrm{logits} = \log_0 \mathrm{HATConv}_2(G, h)
 
-    ``variant="paper"`` is the network as printed: scores −d(h_i, h_j), no bias, ELU on the coordinates of the ball.
-    ``variant="tuned"`` attends with the weight softmax(−β d) of points whose mean radius is divided out, lets the
-    self-loop compete with the mean distance to the neighbours instead of distance 0, and adds a tangent bias; the
-    paper's form collapses onto its self-loops as the points move out.
+    ``hat-paper`` is the recipe of the network as printed, ``hat-uniform`` that with the attention switched off.
 
     Args:
         in_dim: number of input features.
         num_classes: number of classes.
         manifold: the hidden space; ``hgeo.space("ball:16").manifold``, say.
-        config: everything else; the fields of :class:`hgeo.models.Config` that describe a model.
-        variant: a ready-made ``config`` instead.
+        dim: its dimension.
+        settings: everything else.
         backend: who computes the attention, see :func:`hgeo.graph.backends`.
 
     Example:
@@ -48,6 +121,8 @@ class HAT(nn.Module):
         (torch.Size([3, 3]), torch.Size([3, 2]))
     """
 
+    Settings = HATSettings
+
     def __init__(
         self,
         in_dim: int,
@@ -55,48 +130,37 @@ class HAT(nn.Module):
         manifold: geoopt.Manifold,
         *,
         dim: int = 16,
-        variant: str = "tuned",
-        config: Config | None = None,
+        settings: HATSettings | None = None,
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        if config is None:
-            from hgeo.models._config import defaults
-
-            names = {"tuned": "hat", "paper": "hat-paper", "uniform": "hat-uniform"}
-            if variant not in names:
-                raise ValueError(f"variant is {variant!r}, expected 'tuned', 'paper' or 'uniform'")
-            config = defaults(names[variant], dim)
-        self.config = config
-        linear_head = config.readout == "linear"
+        self.settings = own = settings or HATSettings()
+        linear = own.readout == "linear"
         out_manifold = manifold_like(manifold)
-        activation = _ACTIVATIONS[config.activation]
+        activation = ACTIVATIONS[own.activation]
         # No points are needed between the layers. Logits are read as numbers: they may be longer than a point of the
         # ball is far out, and than half of a great circle.
         self.conv1 = HATConv(
-            in_dim, config.dim, manifold, activation=activation, output="tangent", feat_drop=config.feat_drop,
-            backend=backend, **attention_options(config, config.betas[0], manifold),
+            in_dim, dim, manifold, activation=activation, output="tangent", feat_drop=own.feat_drop,
+            backend=backend, **attention_options(own, own.betas[0], manifold),
         )  # fmt: skip
         self.conv2 = HATConv(
-            config.dim, config.dim if linear_head else num_classes, out_manifold, in_manifold=manifold,
-            activation=activation if linear_head else None, input="tangent",
-            output="tangent" if linear_head else "logits", feat_drop=config.hidden_drop, steps=config.steps,
-            restart=config.restart, backend=backend, **attention_options(config, config.betas[1], out_manifold),
+            dim, dim if linear else num_classes, out_manifold, in_manifold=manifold,
+            activation=activation if linear else None, input="tangent",
+            output="tangent" if linear else "logits", feat_drop=own.hidden_drop, steps=own.steps,
+            restart=own.restart, backend=backend, **attention_options(own, own.betas[1], out_manifold),
         )  # fmt: skip
-        self.head = nn.Linear(config.dim, num_classes) if linear_head else None
-        if self.head is not None:
-            nn.init.xavier_uniform_(self.head.weight)
-            nn.init.zeros_(self.head.bias)
+        self.head = linear_head(own.readout, dim, num_classes)
 
     @property
     def hops(self) -> int:
         """How many steps away a node's output looks."""
-        return 1 + self.config.steps
+        return 1 + self.settings.steps
 
     @property
     def takes_blocks(self) -> bool:
         """Whether a graph a layer may be given instead of one for both, as a sampler makes them."""
-        return self.config.steps == 1
+        return self.settings.steps == 1
 
     @property
     def hidden_manifold(self) -> Any:
@@ -119,15 +183,15 @@ def _for_layers(graph: Any) -> tuple[Any, Any]:
     return tuple(graph) if isinstance(graph, list | tuple) else (graph, graph)
 
 
-def attention_options(config: Config, beta: float, manifold: Any) -> dict[str, Any]:
-    """The keyword arguments of :class:`~hgeo.nn.HATConv` that a :class:`Config` decides."""
+def attention_options(settings: HATSettings, beta: float, manifold: Any) -> dict[str, Any]:
+    """The keyword arguments of :class:`~hgeo.nn.HATConv` that :class:`HATSettings` decide."""
     ball = manifolds.stereographic_curvature(manifold) is not None
     return {
-        "score": Distance(beta, config.radius_norm, config.self_score) if beta > 0 else Uniform(),
-        "degree_norm": config.degree_norm,
-        "activation_space": config.activation_space if ball else "tangent",
-        "bias": "tangent" if config.bias else "none",
-        "attn_drop": config.attn_drop,
+        "score": Distance(beta, settings.radius_norm, settings.self_score) if beta > 0 else Uniform(),
+        "degree_norm": settings.degree_norm,
+        "activation_space": settings.activation_space if ball else "tangent",
+        "bias": "tangent" if settings.bias else "none",
+        "attn_drop": settings.attn_drop,
     }
 
 
@@ -136,57 +200,3 @@ def manifold_like(manifold: Any) -> Any:
     if isinstance(manifold, geoopt.ProductManifold):
         return geoopt.Euclidean(1)
     return copy.deepcopy(manifold)
-
-
-class HGCN(nn.Module):
-    r"""Hyperbolic graph convolution (Chami et al.; Liu et al., 2019): two layers of :class:`~hgeo.nn.GCNConv`.
-
-    A GCN's sum in the tangent space at the origin, with a bias that is a point of the manifold; the logits are log0 of
-    the second layer.
-    """
-
-    hops = 2
-    _aggregate: Any = "tangent"
-
-    def __init__(
-        self, in_dim: int, num_classes: int, manifold: geoopt.Manifold, *, config: Config, backend: str = "auto"
-    ) -> None:
-        super().__init__()
-        self.config = config
-        shared: dict[str, Any] = {
-            "aggregate": self._aggregate, "bias": "point" if config.bias else "none", "backend": backend,
-        }  # fmt: skip
-        self.conv1 = GCNConv(in_dim, config.dim, manifold, activation=_ACTIVATIONS[config.activation], **shared)
-        self.drop = Dropout(config.hidden_drop, manifold)
-        self.conv2 = GCNConv(
-            config.dim, num_classes, manifold_like(manifold), in_manifold=manifold, activation=None, **shared
-        )
-
-    @property
-    def hidden_manifold(self) -> Any:
-        return self.conv1.manifold
-
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
-        drop = self.config.feat_drop
-        hidden: Tensor = self.conv1(graph, dropout(x, drop) if self.training and drop else x)
-        return hidden
-
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
-        return manifolds.log0(self.conv2.manifold, self.conv2(graph, self.drop(self.embed(graph, x))))
-
-
-class KappaGCN(HGCN):
-    r"""Constant-curvature graph convolution (Bachmann et al., 2020): gyromidpoints scaled to a sum.
-
-    As :class:`HGCN`, with ``GCNConv(aggregate="gyrosum")``. Give it a ``Stereographic(k, learnable=True)`` and the sign
-    of the curvature is learned.
-    """
-
-    _aggregate: Any = "gyrosum"
-
-    def __init__(
-        self, in_dim: int, num_classes: int, manifold: geoopt.Manifold, *, config: Config, backend: str = "auto"
-    ) -> None:
-        if manifolds.stereographic_curvature(manifold) is None:
-            raise ValueError(f"KappaGCN needs a manifold of the stereographic family, got {manifold}; try 'stereo:16'")
-        super().__init__(in_dim, num_classes, manifold, config=config, backend=backend)

@@ -11,6 +11,7 @@ from hgeo.nn.centroidclassifier import CentroidClassifier
 from hgeo.nn.distancedecoder import DistanceDecoder
 from hgeo.nn.dropout import Dropout
 from hgeo.nn.embedding import Embedding
+from hgeo.nn.features import feature_dropout, feature_linear
 from hgeo.nn.fermidirac import FermiDiracDecoder
 from hgeo.nn.frommanifold import FromManifold
 from hgeo.nn.gcnconv import GCNConv
@@ -42,4 +43,6 @@ __all__ = [
     "Sequential",
     "ToManifold",
     "Transfer",
+    "feature_dropout",
+    "feature_linear",
 ]

@@ -29,7 +29,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hgeo.models import Config
+from hgeo.reproduce._flat import Config
 from hgeo.reproduce._lanes import (
     LANES,
     Block,

@@ -15,9 +15,10 @@ import torch
 
 from hgeo.graph import MobiusSum, TangentSum
 from hgeo.manifolds import log0
-from hgeo.models import SHALLOW_METHODS, Config, build, defaults, shallow
+from hgeo.models import SHALLOW_METHODS, shallow
 from hgeo.reproduce._batched import BATCHED_METHODS, Run, Views, train_batch, train_runs
 from hgeo.reproduce._cells import LARGE, Cell, cell_work, graph_price
+from hgeo.reproduce._flat import Config, build_flat, defaults, recipe_of
 from hgeo.tasks import accuracy, clustering_nmi, macro_f1
 from hgeo.train import fit, layer_attentions
 from hgeo.viz import attention_rows
@@ -256,8 +257,8 @@ def attention_weights(
     scores = []
     for seed in seeds:
         torch.manual_seed(seed)
-        model = build(settings.method, data, config=settings)
-        scores.append(fit(model, data, settings, seed=seed).test_accuracy)
+        model = build_flat(settings, data)
+        scores.append(fit(model, data, recipe_of(settings).training, seed=seed).test_accuracy)
         first_layer = layer_attentions(model, data)[0]
         for row in attention_rows(data.edge_index, data.labels, first_layer, node):
             weights.setdefault(row.node, []).append(row.weight)
@@ -318,15 +319,15 @@ def training_time(
     data = _load(dataset, 0, data_dir)
     settings = Config.from_dict(config)
     torch.manual_seed(seed)
-    model = build(settings.method, data, config=settings)
+    model = build_flat(settings, data)
     model(data.graph, data.features)  # compiles or loads the kernels
     started = time.process_time()
-    result = fit(model, data, settings, seed=seed)
+    result = fit(model, data, recipe_of(settings).training, seed=seed)
     whole = time.process_time() - started
 
     def step_time(aggregate: type[MobiusSum | TangentSum], steps: int) -> float:
         torch.manual_seed(seed)
-        trial = build(settings.method, data, config=replace(settings, steps=1))
+        trial: Any = build_flat(replace(settings, steps=1), data)
         for conv in (trial.conv1, trial.conv2):
             conv.aggregate = aggregate(degree_norm=conv.aggregate.degree_norm)
         optimizer = torch.optim.Adam(trial.parameters(), lr=settings.lr)

@@ -24,9 +24,9 @@ import numpy as np
 import torch
 
 from hgeo._files import write_atomically
-from hgeo.models import Config, defaults
 from hgeo.reproduce._batched import BATCHED_METHODS, Run, Views, train_runs
 from hgeo.reproduce._cells import LARGE, Cell, cell_work, graph_price
+from hgeo.reproduce._flat import Config, defaults
 from hgeo.reproduce._runs import FIXED_SPLIT
 from hgeo.tasks import clustering_nmi
 

@@ -6,7 +6,8 @@ whether a network still aggregates, :func:`draw_run` makes the pictures of a run
 by their front doors and knows nothing of tables, papers or the command line.
 """
 
-from hgeo.train._fit import FitResult, Settings, TrainingError, TrainingWarning, fit
+from hgeo.models import TrainSettings
+from hgeo.train._fit import FitResult, TrainingError, TrainingWarning, fit
 from hgeo.train._folder import RunFolder, plain
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
 from hgeo.train._optimizer import make_optimizer
@@ -20,7 +21,7 @@ __all__ = [
     "Job",
     "RunFolder",
     "Session",
-    "Settings",
+    "TrainSettings",
     "TrainingError",
     "TrainingWarning",
     "View",

@@ -10,20 +10,21 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hgeo.data import Dataset
+from hgeo.models import TrainSettings
 from hgeo.tasks import accuracy, macro_f1
 from hgeo.train._folder import RunFolder
 from hgeo.train._monitor import Health, curvature_reader, curvatures, inspect
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._views import full_view, view_for
 
-__all__ = ["FitResult", "Settings", "TrainingError", "TrainingWarning", "fit"]
+__all__ = ["FitResult", "TrainingError", "TrainingWarning", "fit"]
 
 _MONITOR_EVERY = 20  # epochs between looks at radii and attention: one forward pass each
 _CHECKPOINT_SECONDS = 10.0
@@ -35,30 +36,6 @@ class TrainingWarning(UserWarning):
 
 class TrainingError(ValueError):
     """Not a single epoch gave a finite loss, so there is no model to keep."""
-
-
-class _HasSettings(Protocol):
-    @property
-    def lr(self) -> float: ...
-    @property
-    def weight_decay(self) -> float: ...
-    @property
-    def label_smoothing(self) -> float: ...
-    @property
-    def epochs(self) -> int: ...
-    @property
-    def patience(self) -> int: ...
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to train. Any object with these attributes does, :class:`hgeo.models.Config` for one."""
-
-    lr: float = 0.01
-    weight_decay: float = 5e-4
-    label_smoothing: float = 0.1
-    epochs: int = 400
-    patience: int = 80
 
 
 @dataclass(frozen=True)
@@ -98,7 +75,7 @@ class _Progress:
 def fit(
     model: nn.Module,
     dataset: Dataset,
-    settings: _HasSettings | None = None,
+    settings: TrainSettings | None = None,
     *,
     seed: int = 0,
     folder: RunFolder | None = None,
@@ -121,7 +98,7 @@ def fit(
     ``on_epoch`` sees every line of the metrics; ``on_finish`` gets the model with its best weights, and what it returns
     joins the result.
     """
-    config = settings if settings is not None else Settings()
+    config = settings if settings is not None else TrainSettings()
     torch.manual_seed(seed)
     optimizer = make_optimizer(model, lr=config.lr, weight_decay=config.weight_decay)
     train, val = view_for(model, dataset, dataset.train_idx), view_for(model, dataset, dataset.val_idx)
@@ -137,7 +114,9 @@ def fit(
     log = folder.log(keep=at.epoch) if folder is not None else contextlib.nullcontext(None)
     with log as write, _deferred_interrupt() as interrupted:
         started, saved = time.perf_counter() - at.seconds, time.perf_counter()
-        while at.epoch < config.epochs and at.epoch - 1 - at.best_epoch < max(1, config.patience):
+        while at.epoch < config.epochs and (
+            at.epoch < config.min_epochs or at.epoch - 1 - at.best_epoch < config.patience
+        ):
             model.train()
             optimizer.zero_grad(set_to_none=True)
             loss = F.cross_entropy(train.logits(model), train_labels, label_smoothing=config.label_smoothing)
@@ -168,8 +147,6 @@ def fit(
             if time.perf_counter() - saved > _CHECKPOINT_SECONDS:
                 checkpoint()
                 saved = time.perf_counter()
-        if config.epochs < 1:
-            raise TrainingError(f"epochs is {config.epochs}: there is nothing to train; give at least 1")
         if at.best_epoch < 0:
             raise TrainingError(
                 f"the loss is not finite: none of {at.epoch} epoch(s) gave a model to keep. Try a smaller lr."

@@ -16,6 +16,6 @@ def make_optimizer(model: nn.Module, *, lr: float, weight_decay: float) -> torch
     >>> import hgeo
     >>> optimizer = make_optimizer(hgeo.nn.HATConv(8, 2, hgeo.PoincareBall(), bias="point"), lr=0.01, weight_decay=5e-4)
     >>> [(group["kind"], group["weight_decay"]) for group in optimizer.param_groups]
-    [('weights', 0.0005), ('points', 0.0)]
+    [('weights', 0.0005), ('points', 0.0), ('curvature', 0.0)]
     """
     return riemannian_adam(model, lr=lr, weight_decay=weight_decay)

@@ -17,6 +17,7 @@ from torch import nn
 from hgeo._files import check_folders
 from hgeo.data import Dataset, Origin, load
 from hgeo.graph import backends
+from hgeo.models import Recipe, build, recipe
 from hgeo.tasks import clustering_nmi
 from hgeo.train._fit import fit
 from hgeo.train._folder import RunFolder, read_json, write_json
@@ -45,6 +46,7 @@ class Job:
     device: str = "cpu"
     dtype: str = "float32"
     backend: str = "auto"
+    recipe: str = "usual"
     options: dict[str, Any] = dataclasses.field(default_factory=dict)
     origin: Origin | None = None
     stored: bool = False
@@ -81,17 +83,18 @@ class Job:
 
     def build(self, dataset: Dataset) -> nn.Module:
         """The untrained model; the seed decides its weights."""
-        from hgeo.models import build
-
         torch.manual_seed(self.seed)
-        model: nn.Module = build(self.model, dataset, self.space, backend=self.backend, **self.options)
+        settings = self.settings(dataset).settings
+        model = build(self.model, dataset, self.space, settings=settings, backend=self.backend)
         return model.to(device=self.device, dtype=_DTYPES[self.dtype])
+
+    def settings(self, dataset: Dataset) -> Recipe:
+        """The settings of the model and of its training."""
+        return recipe(self.model, dataset, self.space, named=self.recipe, **self.options)
 
     def check(self, dataset: Dataset) -> None:
         """Raise what :meth:`run` would raise about a wrong option, before a folder is made for it."""
-        model = self.build(dataset)
-        settings: Any = model.config
-        make_optimizer(model, lr=settings.lr, weight_decay=settings.weight_decay)
+        make_optimizer(self.build(dataset), lr=1.0, weight_decay=0.0)
 
     def run(
         self,
@@ -104,10 +107,9 @@ class Job:
         """Train, and return what stands in ``result.json``."""
         if resume and folder is not None and folder.is_complete:
             return folder.result()
-        model = self.build(dataset)
-        settings: Any = model.config
+        model, (settings, training) = self.build(dataset), self.settings(dataset)
         if folder is not None:
-            folder.write_config({**self.to_dict(dataset.origin), "settings": settings.to_dict()})
+            folder.write_config({**self.to_dict(dataset.origin), "settings": {**vars(settings), **vars(training)}})
         began = time.process_time()
 
         def finish(trained: nn.Module) -> dict[str, Any]:
@@ -123,7 +125,7 @@ class Job:
         result = fit(
             model,
             dataset,
-            settings,
+            training,
             seed=self.seed,
             folder=folder,
             resume=resume,

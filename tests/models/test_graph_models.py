@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,8 +9,7 @@ import torch.nn.functional as F
 import hgeo
 from hgeo.data import load
 from hgeo.graph import Distance, TangentSum, Uniform
-from hgeo.models import GRAPH_METHODS, HAT, Config, build, defaults
-from hgeo.models._euclidean import dgl_graph
+from hgeo.models import GATSettings, GCNSettings, HATSettings, Sizes, TrainSettings, build, find, names, recipe
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +17,7 @@ def karate():
     return load("karate")
 
 
-@pytest.mark.parametrize("name", GRAPH_METHODS)
+@pytest.mark.parametrize("name", names())
 def test_a_model_gives_logits_and_hidden_points_of_its_manifold(name, karate):
     torch.manual_seed(0)
     model = build(name, karate, "stereo:4,k=-0.5" if name == "kappa-gcn" else "ball:4").eval()
@@ -29,13 +26,14 @@ def test_a_model_gives_logits_and_hidden_points_of_its_manifold(name, karate):
     hidden = model.embed(karate.graph, karate.features)
     assert hidden.shape == (34, 4)
     hgeo.validate(model.hidden_manifold, hidden)
-    assert model.hops == (0 if name in ("mlp", "hnn") else 1 + model.config.steps)
+    assert model.hops == (0 if name in ("mlp", "hnn") else 1 + getattr(model.settings, "steps", 1))
 
 
-@pytest.mark.parametrize("name", GRAPH_METHODS)
+@pytest.mark.parametrize("name", names())
 def test_a_model_learns_the_training_nodes(name, karate):
     torch.manual_seed(0)
-    model = build(name, karate, "stereo:4" if name == "kappa-gcn" else "ball:4", feat_drop=0.0, hidden_drop=0.0)
+    space = "stereo:4" if name == "kappa-gcn" else "ball:4"
+    model = build(name, karate, space, feat_drop=0.0, hidden_drop=0.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
     target = karate.labels[karate.train_idx]
     for _ in range(60):
@@ -46,7 +44,7 @@ def test_a_model_learns_the_training_nodes(name, karate):
     assert float(loss) < 0.2 < F.cross_entropy(torch.zeros(2, 2), target)
 
 
-@pytest.mark.parametrize("name", GRAPH_METHODS)
+@pytest.mark.parametrize("name", names())
 def test_sparse_and_dense_features_give_the_same_logits(name, karate):
     torch.manual_seed(1)
     model = build(name, karate, "stereo:3" if name == "kappa-gcn" else "ball:3").eval()
@@ -54,7 +52,7 @@ def test_sparse_and_dense_features_give_the_same_logits(name, karate):
     torch.testing.assert_close(model(karate.graph, karate.features), model(karate.graph, dense))
 
 
-@pytest.mark.parametrize("name", GRAPH_METHODS)
+@pytest.mark.parametrize("name", names())
 def test_the_same_graph_in_another_format_gives_the_same_logits(name, karate):
     torch.manual_seed(2)
     model = build(name, karate, "stereo:3" if name == "kappa-gcn" else "ball:3").eval()
@@ -85,9 +83,8 @@ def test_the_printed_hat_is_the_paper(karate):
 
 @pytest.mark.parametrize("steps", [1, 3])
 def test_uniform_hat_with_degree_normalisation_is_a_gcn(karate, steps):
-    config = replace(defaults("hat-uniform", 4), degree_norm=True, steps=steps, restart=0.2)
-    hat = build("hat-uniform", karate, config=config).eval()
-    gcn = build("gcn-diffused", karate, config=replace(config, method="gcn-diffused")).eval()
+    hat = build("hat-uniform", karate, "ball:4", degree_norm=True, steps=steps, restart=0.2).eval()
+    gcn = build("gcn-diffused", karate, "ball:4", steps=steps, restart=0.2).eval()
     state = gcn.state_dict()
     for layer in (1, 2):
         state[f"linear{layer}.weight"].copy_(getattr(hat, f"conv{layer}").weight)
@@ -96,47 +93,54 @@ def test_uniform_hat_with_degree_normalisation_is_a_gcn(karate, steps):
     )
 
 
-def test_a_variant_is_a_ready_made_config():
-    ball = hgeo.PoincareBall()
-    assert HAT(5, 2, ball, dim=3, variant="paper").config == defaults("hat-paper", 3)
-    assert HAT(5, 2, ball, dim=3).config == defaults("hat", 3)
-    with pytest.raises(ValueError, match="'printed'"):
-        HAT(5, 2, ball, variant="printed")
-
-
 def test_wrong_requests_say_what_was_expected(karate):
     with pytest.raises(ValueError, match="no model 'hta'; known: hat"):
         build("hta", karate)
-    with pytest.raises(ValueError, match="no setting betta"):
+    with pytest.raises(ValueError, match="no setting betta; hat has beta, beta_out"):
         build("hat", karate, betta=1.0)
+    with pytest.raises(ValueError, match="no setting lr; hat has beta"):
+        build("hat", karate, lr=1.0)
     with pytest.raises(ValueError, match="stereographic family"):
         build("kappa-gcn", karate, "lorentz:4")
-    with pytest.raises(ValueError, match="attention switched off, so its beta is 0"):
+    with pytest.raises(ValueError, match=r"no setting beta; hat-uniform has it fixed at 0\.0; hat-uniform has radius"):
         build("hat-uniform", karate, beta=0.5)
     with pytest.raises(ValueError, match=r"steps is 2.5, expected a whole number from 1 on"):
-        Config(steps=2.5)
+        HATSettings(steps=2.5)
     with pytest.raises(ValueError, match=r"attn_drop is 1.5"):
-        Config(attn_drop=1.5)
-    with pytest.raises(ValueError, match="unknown setting colour"):
-        Config.from_dict({"colour": 1})
+        GATSettings(attn_drop=1.5)
+    with pytest.raises(ValueError, match=r"epochs is 0, expected a whole number from 1 on"):
+        TrainSettings(epochs=0)
 
 
-def test_a_config_survives_its_dictionary():
-    config = defaults("hat", 8)
-    assert Config.from_dict(config.to_dict()) == config
-    assert replace(config, beta=2.0).betas == (2.0, 2.0)
-    assert replace(config, beta=2.0, beta_out=0.0).betas == (2.0, 0.0)
+@pytest.mark.parametrize("name", names())
+def test_a_setting_that_a_model_has_not_is_refused_and_those_that_it_has_are_named(name, karate):
+    with pytest.raises(ValueError, match=f"no setting colour; {name} has .*; training has lr, weight_decay"):
+        recipe(name, karate, colour="red")
+    if name in ("gcn", "mlp"):
+        with pytest.raises(ValueError, match=f"no setting beta; {name} has activation"):
+            recipe(name, karate, beta=0.5)
 
 
-def test_a_converted_graph_is_kept_and_has_one_self_loop_a_node(karate):
-    first = dgl_graph(karate.graph)
-    assert dgl_graph(karate.graph) is first
-    assert first.num_edges() == karate.num_edges + karate.num_nodes
+def test_a_recipe_changes_single_settings_of_model_and_training(karate):
+    settings, training = recipe("hat", karate, "ball:2", beta=2.0, lr=0.5)
+    assert (settings.beta, settings.betas, training.lr) == (2.0, (2.0, 2.0), 0.5)
+    assert (settings.hidden_drop, training.epochs) == (0.0, 500)
+    wide, longer = recipe("hat", karate, "ball:16")
+    assert (wide.degree_norm, wide.hidden_drop, longer.lr) == (True, 0.5, 0.01)
+    assert HATSettings(beta=2.0, beta_out=0.0).betas == (2.0, 0.0)
+
+
+def test_a_model_that_is_no_curved_one_lives_in_flat_space_of_the_dimension_asked_for(karate):
+    assert find("gcn").space_for("ball:2 x sphere:3") == "euclidean:5"
+    assert find("hat").space_for(None, 2) == "ball:2"
+    model = build("gcn", karate, "ball:3", settings=GCNSettings(readout="linear"))
+    assert model.head.in_features == 3
+    assert isinstance(model.hidden_manifold, hgeo.manifolds.space("euclidean:3").manifold.__class__)
 
 
 def test_few_features_are_not_dropped_by_default():
-    drops = [defaults("hat", 16, num_features=count).feat_drop for count in (2, 8, 16, 1433)]
-    assert drops == [0.0, 0.0, 0.5, defaults("hat", 16).feat_drop]
+    drops = [find("hat").recipe(Sizes(16, num_features=count)).settings.feat_drop for count in (2, 8, 16, 1433)]
+    assert drops == [0.0, 0.0, 0.5, find("hat").recipe(Sizes(16)).settings.feat_drop]
 
 
 @pytest.mark.parametrize("space", ["ball:2", "stereo:2,k=-1", "sphere:2", "sproj:2", "lorentz:2", "euclidean:2"])

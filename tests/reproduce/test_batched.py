@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from hgeo.data import load, make_dataset
-from hgeo.models import Config, build, defaults
 from hgeo.reproduce._batched import Run, Views, _knobs, _pack, _unpack, batched_forward, init_parameters, train_batch
+from hgeo.reproduce._flat import Config, build_flat, defaults
 
 METHODS = ("hat", "hat-uniform", "hat-paper", "gcn", "gcn-diffused", "gat")
 
@@ -29,7 +29,7 @@ def dataset():
     return make_dataset("toy", edges, words * (words.cumsum(1) < 5), label, masks=masks)
 
 
-def state_of(model, parameters):
+def state_of(config, model, parameters):
     """The public model with the parameters of a batched run."""
     names = {
         "hat": {"weight1": "conv1.weight", "weight2": "conv2.weight", "bias1": "conv1.bias", "bias2": "conv2.bias"},
@@ -40,9 +40,9 @@ def state_of(model, parameters):
             "bias1": "conv1.bias",
             "bias2": "conv2.bias",
         },
-    }[model.config.method.split("-")[0]]
+    }[config.kind]
     names |= {"weight3": "head.weight", "bias3": "head.bias"}
-    if model.config.method == "gcn-diffused":
+    if config.method == "gcn-diffused":
         names["bias2"] = "bias2"
     for layer in (1, 2):
         names |= {f"attn_src{layer}": f"conv{layer}.attn_l", f"attn_dst{layer}": f"conv{layer}.attn_r"}
@@ -89,7 +89,7 @@ def _compare_lanes(method, dataset, runs):
     weights = torch.linspace(-1, 1, logits[0, ..., 0].numel()).view(logits.shape[1:-1])
     (logits * weights.unsqueeze(-1)).sum().backward()
     for lane, ((config, *_), own) in enumerate(zip(runs, parameters, strict=True)):
-        model = state_of(build(method, dataset, config=config), own).eval()
+        model = state_of(config, build_flat(config, dataset), own).eval()
         expected = model(dataset.graph, dataset.features)
         torch.testing.assert_close(_unpack(logits, len(runs))[lane], expected, rtol=2e-4, atol=2e-5)
         points = model.embed(dataset.graph, dataset.features)

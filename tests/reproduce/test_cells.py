@@ -8,8 +8,8 @@ import pickle
 
 import pytest
 
-from hgeo.models import Config
 from hgeo.reproduce._cells import Cell, cached_result, cell_work, run_cells
+from hgeo.reproduce._flat import Config
 from hgeo.reproduce._runs import attention_cell, embedding_cell, graph_cells, shallow_cells, timing_cell
 from hgeo.reproduce._search import Budget, tuning_cell
 

@@ -10,9 +10,9 @@ import pytest
 
 from hgeo.cli import main
 from hgeo.data import load
-from hgeo.models import Config, defaults
 from hgeo.reproduce import _search
 from hgeo.reproduce._batched import Views
+from hgeo.reproduce._flat import Config, defaults
 from hgeo.reproduce._search import TASKS, Budget, frozen_configs, redrawn_splits, search_space, tune_cell
 
 

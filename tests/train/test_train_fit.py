@@ -13,7 +13,16 @@ from hgeo.data import hierarchy, karate
 from hgeo.graph import Distance
 from hgeo.models import build
 from hgeo.nn import HATConv
-from hgeo.train import RunFolder, Settings, TrainingError, TrainingWarning, curvatures, fit, inspect, make_optimizer
+from hgeo.train import (
+    RunFolder,
+    TrainingError,
+    TrainingWarning,
+    TrainSettings,
+    curvatures,
+    fit,
+    inspect,
+    make_optimizer,
+)
 
 
 class Network(nn.Module):
@@ -43,7 +52,7 @@ def network(data, seed=0, **options):
     return Network(data, **options)
 
 
-QUICK = Settings(lr=0.03, epochs=12, patience=12)
+QUICK = TrainSettings(lr=0.03, epochs=12, patience=12)
 
 
 def test_the_same_seed_gives_the_same_bits(data):
@@ -56,7 +65,7 @@ def test_the_same_seed_gives_the_same_bits(data):
 
 @pytest.mark.filterwarnings("ignore::hgeo.train.TrainingWarning")
 def test_training_learns(data):
-    result = fit(network(data, dropout=0.0), data, Settings(lr=0.05, epochs=60, patience=60))
+    result = fit(network(data, dropout=0.0), data, TrainSettings(lr=0.05, epochs=60, patience=60))
     chance = 1 / data.num_classes
     assert result.val_accuracy > 1.5 * chance
     assert result.test_accuracy > 1.5 * chance
@@ -83,7 +92,7 @@ def test_the_model_ends_with_the_weights_of_its_best_epoch(data, tmp_path):
 
 
 def test_patience_ends_a_run_that_does_not_improve(data):
-    result = fit(network(data), data, Settings(lr=0.0, epochs=50, patience=5))
+    result = fit(network(data), data, TrainSettings(lr=1e-30, epochs=50, patience=5))
     assert result.epochs == 6  # the first epoch is the best, then five that are not better
 
 
@@ -119,7 +128,7 @@ def test_an_interrupted_run_resumes_to_the_same_bits(data, tmp_path):
 
 def test_ctrl_c_is_ours_only_while_training(data):
     before = signal.getsignal(signal.SIGINT)
-    fit(network(data), data, Settings(epochs=1))
+    fit(network(data), data, TrainSettings(epochs=1))
     assert signal.getsignal(signal.SIGINT) is before
 
 
@@ -142,7 +151,7 @@ def test_a_curvature_is_read_from_every_model_of_hyperbolic_space(text):
 
 def test_point_biases_stay_on_the_manifold(data):
     model = network(data, c=4.0)
-    fit(model, data, Settings(lr=0.3, epochs=15))
+    fit(model, data, TrainSettings(lr=0.3, epochs=15))
     assert model.first.bias.norm() * 2 < 1
     assert model.first.bias.norm() > 0
 
@@ -157,7 +166,7 @@ def test_no_decay_on_points_and_curvatures(data):
 
 
 def test_a_healthy_network_is_not_warned_about(data, recwarn):
-    fit(network(data), data, Settings(lr=0.01, epochs=25))
+    fit(network(data), data, TrainSettings(lr=0.01, epochs=25))
     assert not [w for w in recwarn if issubclass(w.category, TrainingWarning)]
 
 
@@ -169,7 +178,7 @@ def test_points_at_the_limit_are_warned_about_in_words(data):
         model.first.weight.mul_(1e4)
     assert inspect(model, data.graph, data.features).at_limit > 0.9
     with pytest.warns(TrainingWarning, match="radius limit"):
-        result = fit(model, data, Settings(lr=1e-4, epochs=21, patience=30))
+        result = fit(model, data, TrainSettings(lr=1e-4, epochs=21, patience=30))
     assert len(result.warnings) == len({text.split()[0] for text in result.warnings})
 
 
@@ -272,22 +281,22 @@ def test_a_model_that_says_no_number_is_never_the_best(data, tmp_path):
 @pytest.mark.parametrize("damage", [lambda content: b"", lambda content: content[: len(content) // 2]])
 def test_a_damaged_checkpoint_is_named(data, tmp_path, damage):
     folder = RunFolder(tmp_path)
-    fit(network(data), data, Settings(epochs=2), folder=folder)
+    fit(network(data), data, TrainSettings(epochs=2), folder=folder)
     file = tmp_path / "checkpoint" / "state.safetensors"
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(ValueError, match=r"state\.safetensors is damaged .*; delete it to begin the run anew"):
-        fit(network(data), data, Settings(epochs=4), folder=folder, resume=True)
+        fit(network(data), data, TrainSettings(epochs=4), folder=folder, resume=True)
 
 
 def test_a_checkpoint_of_another_model_is_refused_by_its_folder(data, tmp_path):
     folder = RunFolder(tmp_path)
-    fit(network(data), data, Settings(epochs=2), folder=folder)
+    fit(network(data), data, TrainSettings(epochs=2), folder=folder)
     with pytest.raises(ValueError, match=f"the checkpoint in {tmp_path} does not fit this model"):
-        fit(_Spoiled(data), data, Settings(epochs=4), folder=folder, resume=True)
+        fit(_Spoiled(data), data, TrainSettings(epochs=4), folder=folder, resume=True)
 
 
 def test_sparse_features_train_too():
     club = karate()
-    result = fit(network(club), club, Settings(lr=0.05, epochs=30))
+    result = fit(network(club), club, TrainSettings(lr=0.05, epochs=30))
     assert result.epochs > 0
     assert 0 <= result.test_accuracy <= 1
