@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import sys
 
-__all__ = ["not_negative", "positive"]
+__all__ = ["not_negative", "own_modules", "positive"]
 
 
 def positive(text: str) -> int:
@@ -15,6 +16,12 @@ def positive(text: str) -> int:
 def not_negative(text: str) -> int:
     """A whole number from 0 on: a seed."""
     return _at_least(text, 0)
+
+
+def own_modules() -> None:
+    """A user's own modules are found where the command is given."""
+    if "" not in sys.path:
+        sys.path.insert(0, "")
 
 
 def _at_least(text: str, smallest: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from hgeo.cli._arguments import not_negative, positive
+from hgeo.cli._arguments import not_negative, own_modules, positive
 
 __all__ = ["add_arguments", "run"]
 
@@ -67,8 +67,7 @@ def run(args: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         return 2
-    if "" not in sys.path:
-        sys.path.insert(0, "")  # a user's own module lies where the command is given
+    own_modules()
     try:
         manifold, own_dim, text = load(args.target, k=args.k)
         chosen = None if args.laws is None else [word.strip() for word in args.laws.split(",")]

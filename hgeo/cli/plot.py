@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hgeo._files import write_atomically
-from hgeo.cli._arguments import not_negative, positive
+from hgeo.cli._arguments import not_negative, own_modules, positive
 
 if TYPE_CHECKING:
     from torch import nn
@@ -31,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _EPILOG
     parser.add_argument("run", type=Path, help="a run folder of hgeo train")
     parser.add_argument("--data-dir", help="folder of the data that the run was trained on (default: see hgeo train)")
+    parser.add_argument(
+        "--model", metavar="MODULE:CLASS", help="a model of your own, named again, since its code is run"
+    )
     parser.add_argument("--attention", type=not_negative, metavar="NODE", help="also draw whom this node listens to")
     parser.add_argument(
         "--layer", type=positive, default=1, help="the attention layer to look at (default: 1, the first)"
@@ -50,13 +53,15 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _draw(args: argparse.Namespace) -> list[Path]:
+    if args.model is not None:
+        own_modules()
     from hgeo.train import Session, draw_run, load_run
 
     if not (args.run / "config.json").is_file() and (args.run / "session.json").is_file():
-        session = Session.load(args.run)
+        session = Session.load(args.run, models=() if args.model is None else (args.model,))
         inside = ", ".join(session.folder(job).path.name for job in session.jobs)
         raise ValueError(f"{args.run} holds several runs; choose one: {inside}")
-    run = load_run(args.run, data_dir=args.data_dir)
+    run = load_run(args.run, data_dir=args.data_dir, model=args.model)
     written = draw_run(run)
     if args.attention is not None:
         written += _draw_attention(args, run[0], run[1])
@@ -65,6 +70,9 @@ def _draw(args: argparse.Namespace) -> list[Path]:
 
 def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset) -> list[Path]:
     from hgeo.models import names
+
+    if args.model is not None:
+        own_modules()
     from hgeo.train import layer_attentions
     from hgeo.viz import attention_figure, attention_rows, attention_table, save_figure
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hgeo.cli._arguments import not_negative, positive
+from hgeo.cli._arguments import not_negative, own_modules, positive
 from hgeo.cli._spoken import spoken_warnings
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _planned(args: argparse.Namespace) -> Session:
 
     dataset = args.dataset or "hierarchy"
     bare = args.dataset is None and args.model is None and args.space is None
-    models = [word.strip() for word in (args.model or "hat").split(",") if word.strip()]
+    models = _models(args.model or "hat")
     if bare:
         models.append("gat")
     if not models:
@@ -157,17 +157,25 @@ def _planned(args: argparse.Namespace) -> Session:
     return session
 
 
+def _models(text: str | None) -> list[str]:
+    """The models that --model names; those of a user's own lie where the command is given."""
+    own_modules()
+    return [word.strip() for word in (text or "").split(",") if word.strip()]
+
+
 def _resumed(args: argparse.Namespace) -> Session:
     from hgeo.train import Session
 
     if args.out is None:
         raise ValueError("--resume needs --out, the folder of the run to go on with")
-    session = Session.load(args.out, data_dir=args.data_dir)
+    own = [word for word in _models(args.model) if ":" in word]  # somebody's folder does not decide that code is run
+    session = Session.load(args.out, data_dir=args.data_dir, models=own)
     parser = argparse.ArgumentParser()
     add_arguments(parser)  # its defaults are nothing, so that whatever differs from them was asked for
     usual = vars(parser.parse_args([]))
     given = [name for name, value in usual.items() if getattr(args, name) != value]
-    obeyed = ("out", "resume", "data_dir", "no_pictures", "json")
+    obeyed = ["out", "resume", "data_dir", "no_pictures", "json"]
+    obeyed += ["model"] if own and len(own) == len(_models(args.model)) else []
     refused = [f"--{name.replace('_', '-')}" for name in given if name not in obeyed]
     if refused:
         raise ValueError(f"--resume goes on with the options that the run had; leave out {', '.join(refused)}")
@@ -177,7 +185,11 @@ def _resumed(args: argparse.Namespace) -> Session:
 
 def _fresh(parent: Path, dataset: str, models: list[str], space: str) -> Path:
     """A new name: runs/cora-hat-ball16, then runs/cora-hat-ball16-2, and so on."""
-    words = [Path(dataset).stem, *models, "".join(letter for letter in space if letter.isalnum())]
+    words = [
+        Path(dataset).stem,
+        *(model.rpartition(":")[2] for model in models),
+        "".join(letter for letter in space if letter.isalnum()),
+    ]
     first = parent / "-".join(words)
     path, number = first, 2
     while path.exists():
@@ -263,7 +275,7 @@ def _draw(session: Session, datasets: dict[tuple[Any, ...], Dataset]) -> None:
     from hgeo.train import compare_runs, draw_run, load_run
 
     runs = [
-        load_run(session.folder(job).path, dataset=datasets[_data_of(job)])
+        load_run(session.folder(job).path, dataset=datasets[_data_of(job)], model=job.model)
         for job in session.drawn()
         if session.folder(job).is_complete
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -102,6 +103,9 @@ def register(
             nobody says otherwise. Without one: the defaults of the settings.
         traits: the other fields of :class:`ModelEntry`.
     """
+
+    if not re.fullmatch(r"[-_.a-zA-Z0-9]+", name):
+        raise ValueError(f"a model cannot be called {name!r}; letters, digits, '-', '_' and '.' make a name")
 
     def add(module: _Module) -> _Module:
         if name in _ENTRIES:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,11 @@ class Job:
         if reason is not None:
             raise ValueError(f"backend {self.backend!r} cannot be used; {reason}")
 
+    @property
+    def word(self) -> str:
+        """The name of its folder among others."""
+        return f"{re.sub(r'[^-_.a-zA-Z0-9]', '-', self.model)}-seed{self.seed}"
+
     def load(self) -> Dataset:
         """The data, on the job's device, in its dtype."""
         where: dict[str, Any] = {"data_dir": self.data_dir, "split_seed": self.split_seed}
@@ -73,9 +79,25 @@ class Job:
         return {name: value for name, value in kept.items() if name not in ("data_dir", "stored")}
 
     @classmethod
-    def from_dict(cls, kept: dict[str, Any], file: Path, *, data_dir: str | Path | None = None) -> Job:
-        """The job that a run folder keeps in ``file``; ``data_dir`` is the user's."""
+    def from_dict(
+        cls,
+        kept: dict[str, Any],
+        file: Path,
+        *,
+        data_dir: str | Path | None = None,
+        models: Collection[str] = (),
+    ) -> Job:
+        """The job that a run folder keeps in ``file``.
+
+        ``data_dir`` is the user's, and so are ``models``: a model ``package.module:Class`` is imported only if the user
+        names it, too.
+        """
         fields = read_job(kept, {field.name for field in dataclasses.fields(cls)}, file)
+        if ":" in fields["model"] and fields["model"] not in models:
+            raise ValueError(
+                f"{file} names the model {fields['model']}, which is code that hgeo does not bring; if you trust it, "
+                f"name it yourself: --model {fields['model']}"
+            )
         try:
             return cls(**fields, data_dir=None if data_dir is None else str(data_dir), stored=True)
         except (TypeError, AttributeError) as error:
@@ -161,7 +183,7 @@ class Session:
     ) -> None:
         if not jobs:
             raise ValueError("a session needs at least one job")
-        names = [f"{job.model}-seed{job.seed}" for job in jobs]
+        names = [job.word for job in jobs]
         double = next((name for name in names if names.count(name) > 1), None)
         if double is not None:
             raise ValueError(f"{double} is asked for twice; a model and a seed have one folder")
@@ -169,8 +191,11 @@ class Session:
         self.threads, self.pictures = threads, pictures
 
     @classmethod
-    def load(cls, path: str | Path, *, data_dir: str | Path | None = None) -> Session:
-        """The session that was started in ``path``; ``data_dir`` is where the user keeps its data."""
+    def load(cls, path: str | Path, *, data_dir: str | Path | None = None, models: Collection[str] = ()) -> Session:
+        """The session that was started in ``path``; ``data_dir`` is where the user keeps its data.
+
+        ``models`` are those of the user's own, ``package.module:Class``, that it may import.
+        """
         path = Path(path).expanduser()
         file = path / "session.json"
         if not file.is_file():
@@ -179,7 +204,7 @@ class Session:
         jobs = session.get("jobs")
         if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
             raise ValueError(f"{file} has no list of jobs")
-        found = [Job.from_dict(job, file, data_dir=data_dir) for job in jobs]
+        found = [Job.from_dict(job, file, data_dir=data_dir, models=models) for job in jobs]
         return cls(found, path, threads=session.get("threads"), pictures=bool(session.get("pictures", True)))
 
     def in_the_way(self) -> Path | None:
@@ -211,7 +236,7 @@ class Session:
 
     def folder(self, job: Job) -> RunFolder:
         """A single job owns the session's folder; of several each has one inside."""
-        path = self.path if len(self.jobs) == 1 else self.path / f"{job.model}-seed{job.seed}"
+        path = self.path if len(self.jobs) == 1 else self.path / job.word
         check_folders(path, inside=self.path)
         return RunFolder(path)
 
@@ -234,25 +259,32 @@ def embed(model: nn.Module, dataset: Dataset) -> torch.Tensor:
 
 
 def load_run(
-    path: str | Path, *, dataset: Dataset | None = None, data_dir: str | Path | None = None
+    path: str | Path,
+    *,
+    dataset: Dataset | None = None,
+    data_dir: str | Path | None = None,
+    model: str | None = None,
 ) -> tuple[nn.Module, Dataset, RunFolder]:
     """The trained model of a run folder, the data it was trained on (``dataset``, if it is at hand), and the folder.
 
     Of the files that the run says it was trained on only an ``.npz`` file is opened, if it holds what it held then.
-    DGL's and OGB's are looked for in ``data_dir`` (else ``HGEO_DATA``, else DGL's own folder).
+    DGL's and OGB's are looked for in ``data_dir`` (else ``HGEO_DATA``, else DGL's own folder). A ``model`` of your own,
+    ``package.module:Class``, has to be named again, for its code is run.
     """
     folder = RunFolder(path)
     config = folder.config()
     config.pop("settings", None)
-    job = Job.from_dict(config, folder.path / "config.json", data_dir=data_dir)
+    job = Job.from_dict(
+        config, folder.path / "config.json", data_dir=data_dir, models=() if model is None else (model,)
+    )
     dataset = job.load() if dataset is None else dataset
-    model = job.build(dataset)
+    network = job.build(dataset)
     try:
-        model.load_state_dict(folder.weights())
+        network.load_state_dict(folder.weights())
     except RuntimeError as error:
         raise ValueError(f"the weights in {folder.path} do not fit {job.model} on {job.dataset}") from error
-    model.eval()
-    return model, dataset, folder
+    network.eval()
+    return network, dataset, folder
 
 
 def summarize(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -204,6 +204,7 @@ def test_a_run_folder_has_no_module_imported(tmp_path, monkeypatch, model):
     monkeypatch.syspath_prepend(tmp_path)
     folder = RunFolder(tmp_path / "run")
     folder.write_config({"dataset": "karate", "model": model, "space": "ball:2"})
-    with pytest.raises(ValueError, match="planted"):
-        load_run(folder.path, dataset=karate())
+    for named in (None, "hat", "torch.nn:Linear"):
+        with pytest.raises(ValueError, match="planted"):
+            load_run(folder.path, dataset=karate(), model=named)
     assert "planted" not in sys.modules

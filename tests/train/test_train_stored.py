@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -252,3 +253,85 @@ def test_a_run_with_data_at_hand_opens_no_file(here, mine):
     os.unlink(mine)
     same = load_run("run", dataset=data)[1]
     assert same is data
+
+
+OWN = """
+from dataclasses import dataclass
+import torch, hgeo
+
+open("it_ran", "w").close()
+
+class Mine(torch.nn.Module):
+    @dataclass(frozen=True)
+    class Settings:
+        scale: float = 1.0
+
+    def __init__(self, in_dim, num_classes, manifold, *, dim, settings):
+        super().__init__()
+        self.hidden_manifold, self.settings = hgeo.manifolds.space("euclidean:1").manifold, settings
+        self.first, self.second = torch.nn.Linear(in_dim, dim), torch.nn.Linear(dim, num_classes)
+
+    def embed(self, graph, x):
+        return self.settings.scale * torch.tanh(self.first(x.to_dense()))
+
+    def forward(self, graph, x):
+        return self.second(self.embed(graph, x))
+"""
+
+
+@pytest.fixture
+def own_model(here, monkeypatch):
+    """A module of the user's, whose import leaves a trace."""
+    (here / "my_models.py").write_text(OWN)
+    yield here / "it_ran"
+    sys.modules.pop("my_models", None)
+
+
+def forget(trace):
+    sys.modules.pop("my_models")
+    trace.unlink()
+
+
+def test_a_model_of_ones_own_is_trained_by_its_module_and_class_and_takes_its_settings(here, own_model):
+    words = ["train", "--dataset", "karate", "--model", "my_models:Mine", "--out", "run", *QUICK]
+    assert main([*words, "--set", "scale=2.0"]) == 0
+    config = json.loads((here / "run" / "config.json").read_text())
+    assert (config["model"], config["settings"]["scale"]) == ("my_models:Mine", 2.0)
+
+
+@DOORS
+def test_the_code_of_a_model_is_not_run_because_a_run_folder_names_it(here, own_model, door):
+    assert main(["train", "--dataset", "karate", "--model", "my_models:Mine", "--out", "run", *QUICK]) == 0
+    forget(own_model)
+    assert "my_models:Mine, which is code that hgeo does not bring; if you trust it, name it" in door(here / "run")
+    assert not own_model.exists()
+    assert "my_models" not in sys.modules
+
+
+def test_a_model_that_the_user_names_again_is_opened(here, own_model, capsys):
+    named = ["--model", "my_models:Mine"]
+    assert main(["train", "--dataset", "karate", *named, "--seeds", "2", "--out", "run", *QUICK]) == 0
+    for words in (["train", "--resume", "--no-pictures", "--out", "run"], ["plot", "run/my_models-Mine-seed1"]):
+        forget(own_model)
+        assert main([*words, "--model", "other:Mine"]) == 2
+        assert "my_models:Mine, which is code" in capsys.readouterr().err
+        assert not own_model.exists()
+        assert main([*words, *named]) == 0
+        assert own_model.exists()
+    assert load_run("run/my_models-Mine-seed0", model="my_models:Mine")[0].settings.scale == 1.0
+
+
+@pytest.mark.parametrize(
+    ("word", "refusal"),
+    [
+        ("my_models:Yours", "my_models has no 'Yours'"),
+        ("no_models:Mine", "no_models cannot be imported"),
+        ("json:dumps", "expected a class of torch.nn.Module"),
+        ("torch.nn:Linear", "Linear needs a frozen dataclass Settings"),
+    ],
+)
+def test_a_model_that_cannot_be_had_is_refused_in_a_line(here, own_model, capsys, word, refusal):
+    assert main(["train", "--dataset", "karate", "--model", word, *QUICK]) == 2
+    said = capsys.readouterr().err
+    assert refusal in said
+    assert said.count("\n") == 1
