@@ -11,7 +11,8 @@ from hgeo._files import write_atomically
 from hgeo._geoopt import geoopt
 from hgeo.data import load
 from hgeo.manifolds import PoincareBall, exp0
-from hgeo.models import SHALLOW_METHODS, Config, defaults
+from hgeo.models import SHALLOW_METHODS
+from hgeo.reproduce._flat import Config, defaults
 from hgeo.reproduce._request import Request
 from hgeo.reproduce._runs import attention_cell, embedding_cell, published, timing_cell
 from hgeo.reproduce._search import frozen_configs

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from hgeo.models import SHALLOW_METHODS, Config
+from hgeo.models import SHALLOW_METHODS
 from hgeo.reproduce._cells import Cell
 from hgeo.reproduce._figures import attention, timing, visualization
+from hgeo.reproduce._flat import Config
 from hgeo.reproduce._request import Request
 from hgeo.reproduce._runs import (
     DATASETS,

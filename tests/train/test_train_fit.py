@@ -11,7 +11,7 @@ from torch import nn
 import hgeo
 from hgeo.data import hierarchy, karate
 from hgeo.graph import Distance
-from hgeo.models import build
+from hgeo.models import build, recipe
 from hgeo.nn import HATConv
 from hgeo.train import (
     RunFolder,
@@ -217,8 +217,9 @@ def test_training_on_a_sphere_does_not_collapse(space):
     """Logits that turned back at the opposite pole once threw it back to chance after some 60 epochs."""
     club, losses = karate(), []
     torch.manual_seed(0)
-    model = build("hat", club, space, epochs=150, patience=150)
-    fit(model, club, model.config, on_epoch=lambda row: losses.append(row["loss"]))
+    settings, training = recipe("hat", club, space, epochs=150, patience=150)
+    model = build("hat", club, space, settings=settings)
+    fit(model, club, training, on_epoch=lambda row: losses.append(row["loss"]))
     assert sum(losses[-50:]) / 50 < 0.75 * losses[0]
 
 
