@@ -34,6 +34,7 @@ _NAMES = {
     "Stereographic": "manifolds",
     "SphereProjection": "manifolds",
     "Product": "manifolds",
+    "Scaled": "manifolds",
     "space": "manifolds",
     "exp0": "manifolds",
     "log0": "manifolds",

@@ -10,7 +10,7 @@ origin frame of any geoopt manifold; curvatures that train through 0; the words 
 tensor([1.0000, 0.0000, 3.0000])
 """
 
-from hgeo.manifolds import _euclidean, _functions, _scaled, _sphere  # noqa: F401  (these register themselves)
+from hgeo.manifolds import _euclidean, _functions, _sphere  # noqa: F401  (these register themselves)
 from hgeo.manifolds._cdist import Nearest, cdist, nearest
 from hgeo.manifolds._cones import cone_angle, cone_aperture, cone_energy
 from hgeo.manifolds._curvature import bounded_below
@@ -19,6 +19,7 @@ from hgeo.manifolds._geometry import ConstantCurvature, Geometry, Part
 from hgeo.manifolds._klein import Klein
 from hgeo.manifolds._lorentz import Lorentz, lorentz_curvature
 from hgeo.manifolds._product import Product
+from hgeo.manifolds._scaled import Scaled
 from hgeo.manifolds._space import Space, space
 from hgeo.manifolds._stereographic import PoincareBall, SphereProjection, Stereographic, stereographic_curvature
 from hgeo.manifolds._words import Word, word_names
@@ -32,6 +33,7 @@ __all__ = [
     "Part",
     "PoincareBall",
     "Product",
+    "Scaled",
     "Space",
     "SphereProjection",
     "Stereographic",

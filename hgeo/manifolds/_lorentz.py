@@ -25,8 +25,8 @@ SMALLEST_C = 1e-6
 class Lorentz(geoopt.Lorentz):
     r"""The hyperboloid {x : -x₀² + |x'|² = -1/c, x₀ > 0} of curvature -c, c > 0, in d + 1 numbers, time first.
 
-    A :class:`geoopt.Lorentz` (whose ``k`` is 1/c). For a curvature that trains to 0 use :class:`hgeo.PoincareBall`, the
-    same space in other coordinates.
+    A :class:`geoopt.Lorentz` (whose ``k`` is 1/c; ``Lorentz(k=...)`` is read so, too). For a curvature that trains to 0
+    use :class:`hgeo.PoincareBall`, the same space in other coordinates.
 
     Far out a tangent vector is almost a multiple of its point, and the Minkowski products of the textbook are
     differences of huge numbers, noise from √c x₀ ≈ eps^(-1/2) on (3,000 in float32). So lengths, steps and transport
@@ -45,8 +45,10 @@ class Lorentz(geoopt.Lorentz):
 
     reversible = True
 
-    def __init__(self, c: float | Tensor = 1.0, learnable: bool = False) -> None:
-        super(geoopt.Lorentz, self).__init__()
+    def __init__(self, c: float | Tensor = 1.0, learnable: bool = False, *, k: float | Tensor | None = None) -> None:
+        if k is not None:
+            c = 1 / k
+        geoopt.manifolds.base.Manifold.__init__(self)  # by name: geoopt's own may have been replaced by this class
         hint = "the hyperboloid needs curvature; for c = 0 use hgeo.PoincareBall"
         self.stored_c = curvature_parameter(c, learnable, name="c", minimum=SMALLEST_C, hint=hint)
 
@@ -165,14 +167,23 @@ class Lorentz(geoopt.Lorentz):
     def egrad2rgrad(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
         return self.proju(x, torch.cat([-hm.time_part(u), hm.space_part(u)], dim=-1))
 
+    def inner(
+        self, x: Tensor | None, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False, dim: int = -1
+    ) -> Tensor:
+        """⟨u, v⟩ of tangent vectors at x, never negative for u = v; without a point (None) their Minkowski product."""
+        if x is None:
+            return self._form(u, u if v is None else v, keepdim)
+        return self._inner(x, u, v, keepdim=keepdim)
+
     @hm.of_vectors
-    def inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False, dim: int = -1) -> Tensor:
-        """⟨u, v⟩ of tangent vectors at x; never negative for u = v."""
+    def _inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
         a = self._carried0(x, u)
         return (a * (a if v is None else self._carried0(x, v))).sum(-1, keepdim=keepdim)
 
-    @hm.of_vectors
-    def norm(self, x: Tensor, u: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
+    def norm(self, x: Tensor, u: Tensor | None = None, *, keepdim: bool = False, dim: int = -1) -> Tensor:
+        """The length of u at x; ``norm(u)``, as in geoopt, is that of its Minkowski product, which knows no point."""
+        if u is None:
+            return hm.safe_sqrt(self.inner(None, x, keepdim=keepdim).clamp(min=0))
         return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))
 
     def dist(self, x: Tensor, y: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
@@ -276,10 +287,10 @@ class Lorentz(geoopt.Lorentz):
 
     expmap_transp = retr_transp
 
-    def geodesic(self, t: Tensor, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    def geodesic(self, t: float | Tensor, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
         return self.expmap(x, t * self.logmap(x, y))
 
-    def geodesic_unit(self, t: Tensor, x: Tensor, u: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+    def geodesic_unit(self, t: float | Tensor, x: Tensor, u: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
         """The point at distance t from x along the direction of u."""
         length = self.norm(x, u, keepdim=True)
         return self.expmap(x, t * u / torch.where(length == 0, 1.0, length), project=project)

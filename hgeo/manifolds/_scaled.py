@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any
 
 from torch import Tensor
@@ -28,7 +29,24 @@ from hgeo.manifolds._functions import (
 )
 from hgeo.manifolds._geometry import Geometry, Part
 
-__all__ = ["ScaledGeometry"]
+__all__ = ["Scaled", "ScaledGeometry"]
+
+
+class Scaled(geoopt.Scaled):
+    """A ``geoopt.Scaled``, distances times ``scale``, that can be pickled.
+
+    geoopt's keeps its rescaled operations as methods bound to itself, and a pickle of these asks the space that is
+    being made for them, without end.
+
+    >>> import torch, hgeo, pickle
+    >>> wide = pickle.loads(pickle.dumps(hgeo.Scaled(hgeo.PoincareBall(), 2.0)))
+    >>> float(wide.dist(torch.zeros(2), torch.tensor([0.5, 0.0])))  # twice ln 3
+    2.1972246170043945
+    """
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        state = {name: value for name, value in vars(self).items() if not isinstance(value, MethodType)}
+        return type(self), (self.base,), state
 
 
 class ScaledGeometry(Geometry):

@@ -39,7 +39,7 @@ class Stereographic(geoopt.Stereographic):
     k: Any  # a parameter here, a property of the one-sided subclasses
 
     def __init__(self, k: float | Tensor = 0.0, learnable: bool = False) -> None:
-        super(geoopt.Stereographic, self).__init__()
+        geoopt.manifolds.base.Manifold.__init__(self)  # by name: geoopt's own may have been replaced by this class
         self._store_curvature(k, learnable)
 
     def _store_curvature(self, value: float | Tensor, learnable: bool) -> None:
@@ -143,11 +143,11 @@ class Stereographic(geoopt.Stereographic):
     def logmap0(self, x: Tensor, *, dim: int = -1) -> Tensor:
         return hm.logmap0(x, k=self.k, dim=dim)
 
-    def geodesic(self, t: Tensor, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-        return hm.geodesic(t, x, y, k=self.k, dim=dim)
+    def geodesic(self, t: float | Tensor, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+        return hm.geodesic(_tensor(t, x), x, y, k=self.k, dim=dim)
 
-    def geodesic_unit(self, t: Tensor, x: Tensor, u: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
-        return self._finished(hm.geodesic_unit(t, x, u, k=self.k, dim=dim), project, dim)
+    def geodesic_unit(self, t: float | Tensor, x: Tensor, u: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.geodesic_unit(_tensor(t, x), x, u, k=self.k, dim=dim), project, dim)
 
     # --- transport ---
 
@@ -174,8 +174,8 @@ class Stereographic(geoopt.Stereographic):
     def mobius_cosub(self, x: Tensor, y: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
         return self._finished(hm.mobius_cosub(x, y, k=self.k, dim=dim), project, dim)
 
-    def mobius_scalar_mul(self, r: Tensor, x: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
-        return self._finished(hm.mobius_scalar_mul(r, x, k=self.k, dim=dim), project, dim)
+    def mobius_scalar_mul(self, r: float | Tensor, x: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
+        return self._finished(hm.mobius_scalar_mul(_tensor(r, x), x, k=self.k, dim=dim), project, dim)
 
     def mobius_pointwise_mul(self, w: Tensor, x: Tensor, *, dim: int = -1, project: bool = True) -> Tensor:
         return self._finished(hm.mobius_pointwise_mul(w, x, k=self.k, dim=dim), project, dim)
@@ -232,16 +232,18 @@ class Stereographic(geoopt.Stereographic):
             axes = [axis % xs.dim() for axis in ([reducedim] if isinstance(reducedim, int) else reducedim)]
         return middle.squeeze(axes) if axes else middle
 
-    # --- the embedding that geoopt calls sproj: hyperboloid or sphere, special axis last ---
+    # --- the embedding that geoopt calls sproj: hyperboloid or sphere, special axis last; a plane at k = 0 ---
 
     def sproj(self, x: Tensor, *, dim: int = -1) -> Tensor:
         x = x.movedim(dim, -1)
-        root = self.k.abs().sqrt().to(x.dtype)
-        return (x[..., :-1] / (1 + root * x[..., -1:])).movedim(-1, dim)
+        root = hm.safe_sqrt(self.k.abs()).to(x.dtype)
+        return (x[..., :-1] / torch.where(root == 0, 2.0, 1 + root * x[..., -1:])).movedim(-1, dim)
 
     def inv_sproj(self, x: Tensor, *, dim: int = -1) -> Tensor:
         lam = hm.lambda_x(x, k=self.k, dim=dim, keepdim=True)
-        return torch.cat([lam * x, (lam - 1) / self.k.abs().sqrt().to(x.dtype)], dim=dim)
+        root = hm.safe_sqrt(self.k.abs()).to(x.dtype)
+        height = torch.where(root == 0, 0.0, (lam - 1) / torch.where(root == 0, 1.0, root))
+        return torch.cat([lam * x, height], dim=dim)
 
     # --- random points ---
 
@@ -261,6 +263,11 @@ class Stereographic(geoopt.Stereographic):
         return geoopt.ManifoldTensor(self.expmap0(tangent), manifold=self)
 
     random = random_normal
+
+
+def _tensor(value: float | Tensor, like: Tensor) -> Tensor:
+    """A number as a tensor, as geoopt's callers give it."""
+    return value if isinstance(value, Tensor) else torch.as_tensor(value, dtype=like.dtype, device=like.device)
 
 
 class _OneSided(Stereographic):

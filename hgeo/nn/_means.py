@@ -56,6 +56,9 @@ def _frechet(manifold: Any, x: Tensor, share: Tensor, index: Tensor, segments: i
     """
     if manifolds.geometry(manifold).is_plain(manifold):
         return _sums(share * x, index, segments)
+    if x.dtype in (torch.float16, torch.bfloat16):  # which no matrix can be inverted in
+        mean = _frechet(manifold, x.float(), share.float(), index, segments, iterations)
+        return manifolds.project(manifold, mean.to(x.dtype))
     with torch.no_grad():
         middle = _start(manifold, x, share, index, segments)
         for _ in range(iterations):

@@ -130,3 +130,17 @@ def test_pool_refuses_what_it_cannot_read() -> None:
         pool(torch.tensor([[0, 1], [1, 2]]), x)
     with pytest.raises(ValueError, match="the graph has 2 nodes, x has 3 rows"):
         pool(torch.tensor([0, 1]), x)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("space", [*SPACES, "klein:3"])
+@pytest.mark.parametrize("how", HOWS)
+def test_means_of_half_precision_are_those_of_float32_rounded(dtype: torch.dtype, space: str, how: Any) -> None:
+    manifold = hgeo.space(space).manifold
+    x = some_points(manifold).to(dtype).requires_grad_()
+    mean = hnn.Midpoint(manifold, how)(x)
+    expected = hnn.Midpoint(manifold, how)(x.detach().float())
+    assert mean.dtype == dtype
+    torch.testing.assert_close(mean.float(), expected, rtol=0.0, atol=3 * torch.finfo(dtype).eps)
+    mean.sum().backward()
+    assert torch.isfinite(x.grad).all()
