@@ -88,13 +88,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
     Nodes are numbered anew by reverse Cuthill-McKee, as DGL does, so that a seed means the split that it means there.
     """
     with np.load(path, allow_pickle=False) as archive:
-        links, features = (
-            scipy.sparse.csr_matrix(
-                tuple(archive[f"{part}_{array}"] for array in ("data", "indices", "indptr")),
-                shape=tuple(archive[f"{part}_shape"]),
-            )
-            for part in ("adj", "attr")
-        )
+        links, features = (_read_csr(archive, part) for part in ("adj", "attr"))
         labels = archive["labels"]
     links = scipy.sparse.csr_matrix(links + links.T)
     links.sort_indices()  # nodes of one degree keep their order
@@ -104,6 +98,13 @@ def _read_npz(path: Path) -> dict[str, Any]:
         "features": features[order],
         "labels": labels[order],
     }
+
+
+def _read_csr(archive: Any, part: str) -> scipy.sparse.csr_matrix:
+    arrays = tuple(archive[f"{part}_{array}"] for array in ("data", "indices", "indptr"))
+    matrix = scipy.sparse.csr_matrix(arrays, shape=tuple(archive[f"{part}_shape"]))
+    matrix.check_format(full_check=True)  # SciPy's own loops write wherever an index points
+    return matrix
 
 
 def _download(name: str, raw: Path, source: _Source) -> None:

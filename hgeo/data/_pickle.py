@@ -56,15 +56,20 @@ class _Array(np.ndarray):
 
 
 class _Csr(scipy.sparse.csr_matrix):
-    """Takes in what a pickle says of a ``scipy.sparse.csr_matrix``, and checks that its indices lie inside."""
+    """Takes in what a pickle says of a ``scipy.sparse.csr_matrix``, and checks that its indices lie inside.
+
+    Its arrays are copies: a pickle may say something else of an array after the matrix that holds it was checked.
+    """
 
     def __init__(self) -> None:
         super().__init__((0, 0))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        arrays = tuple(np.asarray(state[part]) for part in ("data", "indices", "indptr"))
+        arrays = [state[part] for part in ("data", "indices", "indptr")]
+        if not all(isinstance(array, _Array) for array in arrays):
+            raise pickle.UnpicklingError("it holds a sparse matrix that is not made of arrays")
         rows, columns = state["_shape"]
-        super().__init__(arrays, shape=(int(rows), int(columns)))
+        super().__init__(tuple(np.array(array) for array in arrays), shape=(int(rows), int(columns)))
         self.check_format(full_check=True)
 
 

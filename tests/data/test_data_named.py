@@ -115,6 +115,18 @@ def test_a_damaged_raw_file_is_named(tmp_path, damage, message):
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize("part", ["adj_indices", "attr_indices"])
+@pytest.mark.parametrize("place", [-1, 60, 2**31 - 1])
+def test_a_matrix_whose_indices_point_outside_of_it_is_refused_before_anything_follows_them(tmp_path, part, place):
+    file = write_benchmark(tmp_path / FOLDERS["photo"] / "amazon_co_buy_photo.npz")
+    with np.load(file, allow_pickle=True) as archive:
+        arrays = dict(archive)
+    arrays[part][0] = place
+    np.savez(file, **arrays)
+    with pytest.raises(DataError, match=r"photo: .* is damaged \(indices must be (>= 0|< \d+)\)"):
+        load("photo", data_dir=tmp_path)
+
+
 def test_dgls_processed_caches_are_not_read(tmp_path, bomb):
     raw = write_citation(tmp_path / "cora_v2_d697a464", "cora_v2")
     whole = load("cora", data_dir=tmp_path)

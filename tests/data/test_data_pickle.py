@@ -1,5 +1,6 @@
 """Pickled files are read without running anything that they name."""
 
+import io
 import os
 import pickle
 from collections import defaultdict
@@ -192,6 +193,32 @@ def test_a_sparse_matrix_that_points_outside_of_itself_is_refused(file, part):
     matrix = scipy.sparse.identity(3, format="csr")
     getattr(matrix, part)[-1] = 1_000_000
     with pytest.raises(DataError, match="cannot be read"):
+        read(file, pickle.dumps(matrix, protocol=3))
+
+
+@pytest.mark.parametrize("by", ["an item", "a state"])
+def test_a_sparse_matrix_stays_as_it_was_checked_whatever_the_file_says_of_its_arrays_later(file, by):
+    """Its own pickle, and then one more word about the array of its indices, which the pickle still has at hand."""
+    matrix, buffer = scipy.sparse.identity(200, format="csr"), io.BytesIO()
+    pickler = pickle._Pickler(buffer, protocol=3)
+    pickler.save(matrix)
+    pickler.write(b"h" + bytes([pickler.memo[id(matrix.indices)][0]]))
+    if by == "an item":
+        pickler.save(3)
+        pickler.save(1_000_000)
+        pickler.write(b"s0.")
+    else:
+        pickler.save(np.full(200, 1_000_000, matrix.indices.dtype).__reduce__()[2])
+        pickler.write(b"b0.")
+    found = read(file, buffer.getvalue(), ARRAYS)
+    np.testing.assert_array_equal(found.indices, np.arange(200))
+
+
+@pytest.mark.parametrize("part", ["data", "indices", "indptr"])
+def test_a_sparse_matrix_of_anything_but_arrays_is_refused(file, part):
+    matrix = scipy.sparse.identity(3, format="csr")
+    setattr(matrix, part, getattr(matrix, part).tolist())
+    with pytest.raises(DataError, match="it holds a sparse matrix that is not made of arrays"):
         read(file, pickle.dumps(matrix, protocol=3))
 
 
