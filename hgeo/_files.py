@@ -54,7 +54,7 @@ def append_lines(path: Path) -> Iterator[TextIO]:
 def check_folders(folder: Path, *, inside: Path) -> None:
     """Raises ``ValueError`` if ``folder``, or one between it and ``inside``, is a link: it may lead anywhere."""
     while folder != inside:
-        if folder == folder.parent:
+        if folder == folder.parent or folder.name == "..":  # what is named behind ".." may be anywhere
             raise ValueError(f"the folder to write to is not inside {inside}")
         if folder.is_symlink():
             raise ValueError(

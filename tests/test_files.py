@@ -48,5 +48,7 @@ def test_a_folder_on_the_way_that_is_a_link_is_refused_however_deep(tmp_path):
 
 
 def test_a_file_outside_the_folder_that_it_belongs_to_is_refused(tmp_path):
-    with pytest.raises(ValueError, match="not inside"):
-        write_atomically(tmp_path / "file", "x", inside=tmp_path / "run")
+    for outside in (tmp_path / "file", tmp_path / "run" / "a" / ".." / ".." / "there" / "file"):
+        with pytest.raises(ValueError, match="not inside"):
+            write_atomically(outside, "x", inside=tmp_path / "run")
+    assert list(tmp_path.iterdir()) == []

@@ -170,13 +170,19 @@ def add_legend(axes: Any, labels: Tensor, class_names: Sequence[str] | None = No
 
 
 def save_figure(figure: Any, path: str | Path) -> list[Path]:
-    """Save as ``.png`` and ``.svg`` beside each other; returns both paths. The same run gives the same files."""
-    import matplotlib
+    """Save as ``.png`` and ``.svg`` beside each other; returns both paths. The same run gives the same files.
 
+    Texts are drawn by matplotlib itself, whatever its settings say: TeX would take a title for a program.
+    """
+    import matplotlib
+    from matplotlib.text import Text
+
+    for text in figure.findobj(Text):
+        text.set_usetex(False)
     written = []
     for suffix, metadata in ((".png", {"Software": None}), (".svg", {"Date": None})):
         target = Path(path).with_suffix(suffix)
-        with matplotlib.rc_context({"svg.hashsalt": "hgeo"}):
+        with matplotlib.rc_context({"svg.hashsalt": "hgeo", "text.usetex": False}):
             content = BytesIO()
             figure.savefig(content, format=suffix[1:], metadata=metadata)
             write_atomically(target, content.getvalue())

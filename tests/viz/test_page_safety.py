@@ -7,8 +7,10 @@ import re
 from html.parser import HTMLParser
 from xml.etree import ElementTree
 
+import matplotlib
 import pytest
 import torch
+from matplotlib.texmanager import TexManager
 
 from hgeo.viz import attention_figure, curves_figure, embedding_figure, embedding_page, save_figure, save_page
 
@@ -159,3 +161,12 @@ def test_a_picture_shows_a_title_and_runs_nothing(tmp_path, draw, title):
         *("defs", "style", "g", "path", "rect", "use", "clipPath"),
     }
     assert not [name for element in root.iter() for name in element.attrib if name.startswith("on")]
+
+
+@pytest.mark.parametrize("draw", [pytest.param(draw, id=name) for name, draw in pictures()])
+def test_a_title_is_no_program_for_tex_even_where_texts_are_set_by_it(tmp_path, monkeypatch, draw):
+    given = []
+    monkeypatch.setattr(TexManager, "_run_checked_subprocess", lambda *command, **_: given.append(command))
+    with matplotlib.rc_context({"text.usetex": True}):
+        save_figure(draw(r"\immediate\write18{id}"), tmp_path / "picture")
+    assert given == []
