@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,10 @@ from torch import Tensor
 from hgeo._files import append_lines, check_folders, write_atomically
 
 __all__ = ["RunFolder", "load_state", "plain", "read_json", "save_state", "write_json"]
+
+
+# A terminal obeys them. Lines and tabs do no harm, and a file's name may hold any other letter.
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class RunFolder:
@@ -204,8 +209,22 @@ def read_json(path: Path) -> dict[str, Any]:
         raise FileNotFoundError(f"no file {path}; is {path.parent} a run folder of hgeo train?")
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        obeyed = next(filter(_CONTROL.search, _texts(value)), None)
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path} is not JSON ({error})") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path} holds a {type(value).__name__}, expected an object")
+    if obeyed is not None:
+        raise ValueError(f"{path} holds a text with control characters, which no run of hgeo writes: {obeyed!r}")
     return value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """All strings in a JSON value, names included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for item in value:
+            yield from _texts(item)
+        if isinstance(value, dict):
+            yield from _texts(list(value.values()))

@@ -335,3 +335,41 @@ def test_a_model_that_cannot_be_had_is_refused_in_a_line(here, own_model, capsys
     said = capsys.readouterr().err
     assert refusal in said
     assert said.count("\n") == 1
+
+
+@DOORS
+@pytest.mark.parametrize("text", ["\x1b]0;title\x07", "\r", "\x08", "\x9b2J", "\x7f"])
+def test_what_a_run_says_gives_the_terminal_no_orders(here, door, text):
+    origin, unknown = {"path": text, "sha256": "0" * 64}, {text: 1}
+    for number, said in enumerate(
+        [{"dataset": text}, {"space": text}, {"origin": origin}, {"options": unknown}, unknown]
+    ):
+        refusal = door(planted_run(here / f"run{number}", here, **said))
+        assert text not in refusal
+        assert "holds a text with control characters, which no run of hgeo writes" in refusal
+
+
+def test_a_finished_run_gives_the_terminal_no_orders_by_its_result(here):
+    assert train("--dataset", "karate") == 0
+    result = json.loads((here / "run" / "result.json").read_text())
+    (here / "run" / "result.json").write_text(json.dumps({**result, "space": "ball:2\x1b[2J"}))
+    assert "result.json holds a text with control characters" in open_by_resume(here / "run")
+
+
+def test_json_that_is_nested_without_end_is_refused(here):
+    (here / "run").mkdir()
+    for name in ("config.json", "session.json"):
+        (here / "run" / name).write_text("[" * 200_000)
+    for door in (open_by_plot, open_by_resume, open_by_load_run):
+        assert "is not JSON" in door(here / "run")
+
+
+@DOORS
+@pytest.mark.parametrize("field", ["space", "model", "dataset", "device", "dtype", "backend"])
+def test_no_word_of_a_run_imports_a_module(here, door, field, monkeypatch):
+    (here / "planted.py").write_text("import pathlib; pathlib.Path('imported').touch()")
+    monkeypatch.syspath_prepend(here)
+    words = ["planted", "planted:2", "planted:Thing", "planted:half:2", "planted.Thing:2", "ball:2 x planted:half:2"]
+    for number, named in enumerate(words):
+        assert door(planted_run(here / f"run{number}", here, **{"dataset": "karate", field: named}))
+    assert not (here / "imported").exists()
