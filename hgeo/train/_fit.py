@@ -236,10 +236,18 @@ def _restored(
 def _restore(
     state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, at: _Progress
 ) -> dict[str, Tensor]:
-    model.load_state_dict(state["model"])
-    optimizer.load_state_dict(state["optimizer"])
+    saved, own = state["optimizer"], optimizer.state_dict()
+    theirs, mine = ([(group["kind"], group["params"]) for group in kept["param_groups"]] for kept in (saved, own))
+    if theirs != mine:
+        raise ValueError("its optimizer steps other parameters")
     for name, value in state["progress"].items():
+        if type(value) is not type(vars(at)[name]):
+            raise ValueError(f"its {name} is {value!r}")
         setattr(at, name, value)
+    model.load_state_dict(state["model"])
+    # How to step is said by this run. A file of somebody's could choose torch's fused kernel, which writes past the
+    # end of moments that are too short.
+    optimizer.load_state_dict({"state": saved["state"], "param_groups": own["param_groups"]})
     torch.set_rng_state(state["generators"][0])
     for device, generator in enumerate(state["generators"][1:]):
         if device < torch.cuda.device_count():

@@ -204,8 +204,11 @@ class Session:
         jobs = session.get("jobs")
         if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
             raise ValueError(f"{file} has no list of jobs")
+        threads = session.get("threads")
+        if threads is not None and (type(threads) is not int or threads < 1):
+            raise ValueError(f"{file} says that threads is {threads!r}, expected a whole number from 1 on")
         found = [Job.from_dict(job, file, data_dir=data_dir, models=models) for job in jobs]
-        return cls(found, path, threads=session.get("threads"), pictures=bool(session.get("pictures", True)))
+        return cls(found, path, threads=threads, pictures=bool(session.get("pictures", True)))
 
     def in_the_way(self) -> Path | None:
         """A file or folder that is there already and that this session would write, if there is one."""
@@ -281,7 +284,7 @@ def load_run(
     network = job.build(dataset)
     try:
         network.load_state_dict(folder.weights())
-    except RuntimeError as error:
+    except (RuntimeError, TypeError, AttributeError) as error:
         raise ValueError(f"the weights in {folder.path} do not fit {job.model} on {job.dataset}") from error
     network.eval()
     return network, dataset, folder

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import hgeo
 from hgeo.data import hierarchy, karate
@@ -124,6 +125,45 @@ def test_an_interrupted_run_resumes_to_the_same_bits(data, tmp_path):
     assert resumed.epochs == whole.epochs
     assert all(torch.equal(whole.state[name], resumed.state[name]) for name in whole.state)
     assert [row["epoch"] for row in folder.metrics()] == list(range(resumed.epochs))
+
+
+@pytest.fixture
+def halted(data, tmp_path):
+    """A run of three epochs that can go on, and its checkpoint."""
+    folder = RunFolder(tmp_path)
+    fit(network(data), data, Settings(epochs=3, patience=30), folder=folder)
+    return folder, folder.checkpoint()
+
+
+def test_a_checkpoint_does_not_choose_how_the_optimizer_steps(data, halted):
+    """torch's fused kernel trusts that moments are as large as their parameters."""
+    folder, state = halted
+    for group in state["optimizer"]["param_groups"]:
+        group.update(lr=100.0, foreach=True)
+    folder.write_checkpoint(state)
+    chosen = []
+    hook = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: chosen.extend((group["lr"], group["foreach"]) for group in optimizer.param_groups)
+    )
+    try:
+        fit(network(data), data, Settings(lr=0.25, epochs=4, patience=30), folder=folder, resume=True)
+    finally:
+        hook.remove()
+    assert set(chosen) == {(0.25, None)}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [{"epoch": "3"}, {"epoch": True}, {"best_accuracy": "1"}, {"warnings": "none"}, {"__dict__": {}}, {"new": 1}],
+)
+def test_a_checkpoint_says_of_progress_what_there_is_to_say(data, halted, said):
+    folder, state = halted
+    state["progress"].update(said)
+    folder.write_checkpoint(state)
+    with pytest.raises(
+        ValueError, match=r"checkpoint in .* does not fit this model .* delete its folder to begin anew"
+    ):
+        fit(network(data), data, Settings(epochs=4), folder=folder, resume=True)
 
 
 def test_ctrl_c_is_ours_only_while_training(data):

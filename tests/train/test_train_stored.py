@@ -373,3 +373,21 @@ def test_no_word_of_a_run_imports_a_module(here, door, field, monkeypatch):
     for number, named in enumerate(words):
         assert door(planted_run(here / f"run{number}", here, **{"dataset": "karate", field: named}))
     assert not (here / "imported").exists()
+
+
+@pytest.mark.parametrize("state", [[1], "text", {1: 2}, {"weight": 1}])
+def test_weights_that_are_no_weights_are_refused(here, state):
+    from hgeo.train._folder import save_state
+
+    assert train("--dataset", "karate") == 0
+    save_state(here / "run" / "model.safetensors", state)
+    for door in (open_by_plot, open_by_load_run):
+        assert "do not fit mlp on karate" in door(here / "run")
+
+
+@pytest.mark.parametrize("threads", ["2", -1, 0, 1.5, True])
+def test_a_session_with_a_wrong_number_of_threads_is_refused(here, threads):
+    assert train("--dataset", "karate") == 0
+    session = json.loads((here / "run" / "session.json").read_text())
+    (here / "run" / "session.json").write_text(json.dumps({**session, "threads": threads}))
+    assert f"threads is {threads!r}, expected a whole number" in open_by_resume(here / "run")
