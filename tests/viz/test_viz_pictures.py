@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 
 import hgeo
 from hgeo.data import karate
@@ -157,7 +158,7 @@ def test_the_attention_figure_says_how_many_it_leaves_out():
 
 
 def test_a_picture_that_cannot_be_drawn_leaves_the_old_one(tmp_path):
-    class Broken:
+    class Broken(Figure):
         def savefig(self, file, **_):
             file.write(b"half")
             raise RuntimeError("no more")
