@@ -19,9 +19,9 @@ def not_negative(text: str) -> int:
 
 
 def own_modules() -> None:
-    """A user's own modules are found where the command is given."""
+    """A user's own modules are found where the command is given, but none takes the place of an installed one."""
     if "" not in sys.path:
-        sys.path.insert(0, "")
+        sys.path.append("")
 
 
 def _at_least(text: str, smallest: int) -> int:

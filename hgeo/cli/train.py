@@ -159,8 +159,10 @@ def _planned(args: argparse.Namespace) -> Session:
 
 def _models(text: str | None) -> list[str]:
     """The models that --model names; those of a user's own lie where the command is given."""
-    own_modules()
-    return [word.strip() for word in (text or "").split(",") if word.strip()]
+    words = [word.strip() for word in (text or "").split(",") if word.strip()]
+    if any(":" in word for word in words):
+        own_modules()
+    return words
 
 
 def _resumed(args: argparse.Namespace) -> Session:

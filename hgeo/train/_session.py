@@ -67,6 +67,11 @@ class Job:
         """The name of its folder among others."""
         return f"{re.sub(r'[^-_.a-zA-Z0-9]', '-', self.model)}-seed{self.seed}"
 
+    @property
+    def _described(self) -> dict[str, Any]:
+        """What a result says of its job."""
+        return {"dataset": self.dataset, "model": self.model, "space": self.space, "seed": self.seed}
+
     def load(self) -> Dataset:
         """The data, on the job's device, in its dtype."""
         where: dict[str, Any] = {"data_dir": self.data_dir, "split_seed": self.split_seed}
@@ -128,7 +133,7 @@ class Job:
     ) -> dict[str, Any]:
         """Train, and return what stands in ``result.json``."""
         if resume and folder is not None and folder.is_complete:
-            return folder.result()
+            return {**folder.result(), **self._described}  # of which job it is, a file is not asked
         model, (settings, training) = self.build(dataset), self.settings(dataset)
         if folder is not None:
             folder.write_config({**self.to_dict(dataset.origin), "settings": {**vars(settings), **vars(training)}})
@@ -141,8 +146,7 @@ class Job:
             nmi = clustering_nmi(
                 hidden[test], dataset.labels[test], manifold=getattr(trained, "hidden_manifold", None), seed=self.seed
             )
-            described = {"dataset": self.dataset, "model": self.model, "space": self.space, "seed": self.seed}
-            return {**described, "test_nmi": nmi, "cpu_seconds": seconds}
+            return {**self._described, "test_nmi": nmi, "cpu_seconds": seconds}
 
         result = fit(
             model,

@@ -131,7 +131,7 @@ def test_an_interrupted_run_resumes_to_the_same_bits(data, tmp_path):
 def halted(data, tmp_path):
     """A run of three epochs that can go on, and its checkpoint."""
     folder = RunFolder(tmp_path)
-    fit(network(data), data, Settings(epochs=3, patience=30), folder=folder)
+    fit(network(data), data, TrainSettings(epochs=3, patience=30), folder=folder)
     return folder, folder.checkpoint()
 
 
@@ -146,7 +146,7 @@ def test_a_checkpoint_does_not_choose_how_the_optimizer_steps(data, halted):
         lambda optimizer, *_: chosen.extend((group["lr"], group["foreach"]) for group in optimizer.param_groups)
     )
     try:
-        fit(network(data), data, Settings(lr=0.25, epochs=4, patience=30), folder=folder, resume=True)
+        fit(network(data), data, TrainSettings(lr=0.25, epochs=4, patience=30), folder=folder, resume=True)
     finally:
         hook.remove()
     assert set(chosen) == {(0.25, None)}
@@ -163,7 +163,7 @@ def test_a_checkpoint_says_of_progress_what_there_is_to_say(data, halted, said):
     with pytest.raises(
         ValueError, match=r"checkpoint in .* does not fit this model .* delete its folder to begin anew"
     ):
-        fit(network(data), data, Settings(epochs=4), folder=folder, resume=True)
+        fit(network(data), data, TrainSettings(epochs=4), folder=folder, resume=True)
 
 
 def test_ctrl_c_is_ours_only_while_training(data):

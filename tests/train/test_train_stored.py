@@ -391,3 +391,29 @@ def test_a_session_with_a_wrong_number_of_threads_is_refused(here, threads):
     session = json.loads((here / "run" / "session.json").read_text())
     (here / "run" / "session.json").write_text(json.dumps({**session, "threads": threads}))
     assert f"threads is {threads!r}, expected a whole number" in open_by_resume(here / "run")
+
+
+def test_a_result_does_not_say_of_which_job_it_is(here, own_model, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(here)
+    assert train("--dataset", "karate") == 0
+    held = json.loads((here / "run" / "result.json").read_text())
+    (here / "run" / "result.json").write_text(json.dumps({**held, "model": "my_models:Mine", "space": "no:2"}))
+    assert open_by_resume(here / "run") is None
+    assert not own_model.exists()
+    assert "my_models" not in capsys.readouterr().out
+
+
+@DOORS
+def test_where_no_model_of_ones_own_is_named_nothing_is_imported_from_where_one_stands(here, door, monkeypatch):
+    """It may be somebody's folder, with a module in it that is called like one that is imported late."""
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    assert train("--dataset", "karate") == 0
+    (here / "run" / "result.json").unlink()
+    assert door(here / "run") is None
+    assert "" not in sys.path
+
+
+def test_a_module_of_ones_own_takes_the_place_of_no_installed_one(here, own_model, monkeypatch):
+    monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
+    assert main(["train", "--dataset", "karate", "--model", "my_models:Mine", "--out", "run", *QUICK]) == 0
+    assert sys.path[-1] == ""
