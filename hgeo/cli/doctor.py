@@ -21,7 +21,7 @@ _PACKAGES = {
     "geoopt": ("geoopt", "everything"),
     "numpy": ("numpy", "everything"),
     "scipy": ("scipy", "data sets"),
-    "dgl": ("dgl", "data sets by name, the dgl backend, GAT and GCN"),
+    "dgl": ("dgl", "the dgl backend, samplers, random walks, hgeo bench"),
     "numba": ("numba", "the fused backend on CPU; hgeo uses plain torch instead"),
     "scikit-learn": ("sklearn", "clustering and link scores"),
     "matplotlib": ("matplotlib", "pictures"),
@@ -82,7 +82,9 @@ def _python() -> Finding:
     version = platform.python_version()
     if sys.version_info >= (3, 12):
         return Finding(
-            "note", "python", f"{version}; dgl 1.1 has no wheels beyond 3.11, so named data sets are missing"
+            "note",
+            "python",
+            f"{version}; dgl 1.1 has no wheels beyond 3.11, so random walks and its backend are missing",
         )
     return Finding("ok", "python", f"{version} on {platform.machine()}, {os.cpu_count()} cores")
 

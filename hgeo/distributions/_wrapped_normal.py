@@ -97,7 +97,7 @@ class WrappedNormal(Distribution):
         return new
 
     def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008  (torch's signature)
-        """Points (*sample_shape, *batch_shape, n), with gradients to ``loc``, ``scale`` and the curvature."""
+        """Points ``(*sample_shape, *batch_shape, n)``, with gradients to ``loc``, ``scale`` and the curvature."""
         shape = (*sample_shape, *self.scale.shape)
         v = torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device) * self.scale
         point = manifolds.exp0(self.manifold, v / manifolds.frame_scale(self.manifold))

@@ -13,24 +13,24 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from hgeo._files import write_atomically
+from hgeo.models import find, names
 
 __all__ = ["Entry", "Table", "baselines", "comparisons", "write_table"]
 
+# Columns that the table calls otherwise than the model is called, and those that are no models by name.
 _TITLES = {
     "deepwalk": "DeepWalk",
     "node2vec": "Node2vec",
     "line-1st": "LINE (1st)",
     "line-2nd": "LINE (2nd)",
     "poincare": "PoincaréEmb",
-    "gcn": "GCN",
-    "gcn-diffused": "GCN, several steps",
-    "gat": "GAT",
-    "hat-paper": "HAT as printed",
     "hat": "HAT (ours)",
     "hat-uniform": "uniform weights",
-    "hgcn": "HGCN",
-    "kappa-gcn": "κ-GCN",
 }
+
+
+def _title(column: str) -> str:
+    return _TITLES.get(column) or (find(column).label if column in names() else column)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Table:
     entries: dict[tuple[str, int], dict[str, Entry]]
 
     def markdown(self) -> str:
-        head = ["data", "d", *(_TITLES.get(column, column) for column in self.columns)]
+        head = ["data", "d", *(_title(column) for column in self.columns)]
         rows = []
         for (dataset, dim), row in self.entries.items():
             best = max((entry.mean for entry in row.values()), default=0.0)
@@ -121,13 +121,13 @@ def comparisons(table: Table) -> str:
     errors, in how many it is less than minus one, and where. A printed number has no error of its own."""
     pairs: dict[str, _Pairs] = {}
     for ours in ("hat", "hat-paper"):
-        pairs[f"{_TITLES[ours]}, the paper's HAT"] = {
+        pairs[f"{_title(ours)}, the paper's HAT"] = {
             where: (entry, Entry((entry.paper,)))
             for where, row in table.entries.items()
             if (entry := row.get(ours)) and entry.paper is not None
         }
     for other in ("gcn", "gcn-diffused", "gat", "hat-uniform"):
-        pairs[f"{_TITLES['hat']}, {_TITLES[other]}"] = {
+        pairs[f"{_title('hat')}, {_title(other)}"] = {
             where: (row["hat"], row[other]) for where, row in table.entries.items() if {"hat", other} <= set(row)
         }
     head = ("compared", "cells", "above by > 2 standard errors", "below by > 1", "above in", "below in")
@@ -161,7 +161,7 @@ def baselines(table: Table, points: float = 0.02) -> str:
             if mean < paper - points
         ]
         if known:
-            rows.append([_TITLES.get(method, method), str(len(known)), str(len(below)), ", ".join(below)])
+            rows.append([_title(method), str(len(known)), str(len(below)), ", ".join(below)])
     return _markdown(("baseline", "cells", f"below by > {_short(points)}", "below in"), rows)
 
 
