@@ -137,6 +137,38 @@ def targets(report: dict[str, Any]) -> list[Target]:
             unit=" s",
         ),
         Target("Adam step without manifold parameters / torch's Adam", 1.1, one("", optim.get("ratio"))),
+        *_geometry_targets(report.get("geometry") or {"cases": [], "steps": {}}),
+    ]
+
+
+# operations that are one product or one pass: there is less to gain
+_ONE_PASS = ("mobius_matvec", "projx", "egrad2rgrad", "logmap0", "Lorentz.projx", "Lorentz.logmap0")
+
+
+def _geometry_targets(found: dict[str, Any]) -> list[Target]:
+    """Times and memory of the operations of geometry over geoopt's."""
+
+    def costs(rows: int, dim: int, kind: str, field: str, one_pass: bool | None = None) -> list[tuple[str, float]]:
+        title = f"{rows} × {dim}, {kind}"
+        return [
+            (name if rows > 64 else f"{name}, {rows} rows", row[field])
+            for case in found["cases"]
+            if case["title"] == title
+            for name, row in case["costs"].items()
+            if row[field] is not None and one_pass in (None, name in _ONE_PASS)
+        ]
+
+    many, wide = (100_000, 16, "float32"), (100_000, 64, "float32")
+    small = [(64, 16, "float32"), (2_000, 16, "float32")]
+    return [
+        Target("operations of geometry / geoopt's: 100k × 16", 0.4, costs(*many, "ratio", False)),
+        Target("the same, 100k × 64", 0.2, costs(*wide, "ratio", False)),
+        Target("the same, 2k and 64 × 16", 0.6, [c for size in small for c in costs(*size, "ratio", False)]),
+        Target("those of one pass, 100k rows", 0.8, costs(*many, "ratio", True) + costs(*wide, "ratio", True)),
+        Target("those of one pass, 2k and 64 rows", 1.0, [c for size in small for c in costs(*size, "ratio", True)]),
+        Target("float64, 100k × 16", 0.8, costs(100_000, 16, "float64", "ratio")),
+        Target("extra memory, 100k rows", 0.5, costs(*many, "ratio_memory") + costs(*wide, "ratio_memory")),
+        Target("a step on 100k × 16 points", 0.7, [(name, row["ratio"]) for name, row in found["steps"].items()]),
     ]
 
 
@@ -230,6 +262,8 @@ def _others(report: dict[str, Any]) -> list[str]:
         cost = report["optim"]
         lines += ["", "### An Adam step on plain weights", ""]
         lines += [f"hgeo {cost['hgeo']:.2f} ms, torch {cost['torch']:.2f} ms, geoopt {cost['geoopt']:.2f} ms."]
+    if report.get("geometry"):
+        lines += _geometry(report["geometry"])
     if "peak_bytes" in report.get("large", {}):
         large = report["large"]
         lines += ["", "### Ten million edges", ""]
@@ -241,3 +275,29 @@ def _others(report: dict[str, Any]) -> list[str]:
         lines += _table(("imports not counted", "seconds"), rows)
     notes = [part["note"] for part in report.values() if isinstance(part, dict) and part.get("note")]
     return lines + (["", *(f"Note: {note}." for note in dict.fromkeys(notes))] if notes else [])
+
+
+def _geometry(found: dict[str, Any]) -> list[str]:
+    """One row an operation, one column a size."""
+    lines = ["", "### Geometry", ""]
+    lines += [
+        "Time of an operation, forward and backward, of float32 or float64 points, one thread, processor time, the two",
+        "contestants in turns: hgeo's `PoincareBall` and `Lorentz` over geoopt's. In brackets",
+        "the extra memory. Points of the ball lie within .9 of its radius.",
+        "",
+    ]
+    cases = found["cases"]
+    rows = [
+        (name, *(_time_and_memory(case["costs"][name]) for case in cases))
+        for name in (cases[0]["costs"] if cases else ())
+    ]
+    lines += _table(("hgeo / geoopt", *(case["title"] for case in cases)), rows)
+    steps = [(name, f"{row['hgeo'] / 1e3:.1f}", _number(row["ratio"])) for name, row in found["steps"].items()]
+    head = ("a step on 100,000 × 16 points, 10,000 of them touched if sparse", "ms", "/ geoopt")
+    lines += ["", *_table(head, steps)]
+    return lines
+
+
+def _time_and_memory(row: dict[str, Any]) -> str:
+    memory = row["ratio_memory"]
+    return _number(row["ratio"]) + (f" ({memory:.2f})" if memory is not None else "")

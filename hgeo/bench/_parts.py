@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hgeo._dgl import import_dgl
 from hgeo.bench._contestants import BASELINE, SIZES, Case, make
+from hgeo.bench._geometry import geometry
 from hgeo.bench._measure import CLOCKS, first_call_seconds, interleaved
 from hgeo.bench._step_cost import step_cost
 from hgeo.bench._training import early_stop_benchmark, step_benchmark
@@ -26,6 +27,7 @@ PARTS = {
     "train": "a training step of HAT and GATs on Cora, and a whole training until it stops",
     "mobius": "a training step with the exact sequential Möbius sum, on Cora",
     "optim": "an Adam step on plain weights beside torch's and geoopt's",
+    "geometry": "operations of geometry and optimisers' steps on points beside geoopt's, by processor time",
     "large": "peak memory of a training step on ten million edges, d = 64",
     "speedup": "two threads against one, from 245k edges on",
 }
@@ -225,6 +227,7 @@ _MEASURES: dict[str, Callable[[str, float], Any]] = {
     "train": lambda clock, seconds: _train(clock),
     "mobius": lambda clock, seconds: _mobius(clock),
     "optim": lambda clock, seconds: _optim(),
+    "geometry": lambda clock, seconds: geometry(seconds),
     "large": lambda clock, seconds: _large(),
     "speedup": lambda clock, seconds: _speedups(clock, seconds),
 }

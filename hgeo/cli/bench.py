@@ -21,13 +21,15 @@ What is measured: one graph attention layer, projection included, on a random gr
 forward pass, the backward pass (gradients of features and weights), and how far both raise the memory of the process.
 The contestants take turns, one step each a round, and a ratio is the median over rounds of (contestant / DGL GATConv)
 in the same round, so that a busy machine disturbs both sides alike. Ratios below 1 are faster than DGL. The numbers in
-brackets are quartiles. Other parts (--train, --mobius, --optim, --large, --speedup) are measured instead, if asked for.
+brackets are quartiles. Other parts (--train, --mobius, --optim, --geometry, --large, --speedup) are measured instead,
+if asked for.
 
 examples:
   hgeo bench --quick                                   a minute: two sizes, d = 16
   hgeo bench                                           all layers, some minutes
   hgeo bench --sizes 245k --dims 64 --kinds directed   one case
   hgeo bench --train                                   a training step, and a whole training, on Cora
+  hgeo bench --geometry                                every operation of geometry beside geoopt's
   hgeo bench --everything --markdown docs/results/speed.md
   hgeo bench --full --json > speed.json                every combination, for a program to read
 """
@@ -196,9 +198,26 @@ def _print_part(part: str, result: Any, file: TextIO) -> None:
             f"hgeo {result['hgeo']:.3f} ms, torch {result['torch']:.3f} ms, geoopt {result['geoopt']:.3f} ms", file=file
         )
         print(f"hgeo / torch {result['ratio']:.2f}", file=file)
+    elif part == "geometry":
+        _print_geometry(result, file)
     elif "peak_bytes" in result:
         print(
             f"{result['edges']:,} edges: {result['peak_bytes'] / 2**30:.2f} GB at most, "
             f"a step {result['step_seconds']:.1f} s",
             file=file,
         )
+
+
+def _print_geometry(result: dict[str, Any], file: TextIO) -> None:
+    head = f"{'µs':>12}{'geoopt':>10}{'ratio':>8}{'forward':>9}{'memory':>8}"
+    for case in result["cases"]:
+        print(f"\n{case['title']:<26}{head}", file=file)
+        for name, row in case["costs"].items():
+            print(f"{name:<26}{_cost(row)}{_ratio(row['ratio_forward'], 9)}{_ratio(row['ratio_memory'], 8)}", file=file)
+    print(f"\n{'a step, 100000 × 16':<26}{head[:30]}", file=file)
+    for name, row in result["steps"].items():
+        print(f"{name:<26}{_cost(row)}", file=file)
+
+
+def _cost(row: dict[str, Any]) -> str:
+    return f"{row['hgeo']:>12.0f}{row['geoopt']:>10.0f}{_ratio(row['ratio'], 8)}"

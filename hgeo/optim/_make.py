@@ -26,8 +26,8 @@ def riemannian_adam(
 ) -> RiemannianOptimizer:
     """Adam for a model of weights, points of manifolds and curvatures.
 
-    Weights and curvatures step by :class:`torch.optim.Adam`, points by ``geoopt.optim.RiemannianAdam`` (rows of a
-    sparse gradient by ``SparseRiemannianAdam``). See :class:`RiemannianOptimizer` for what happens when c moves.
+    Weights and curvatures step by :class:`torch.optim.Adam`, points by ``geoopt.optim.RiemannianAdam`` (of a
+    sparse gradient only the rows that it touches). See :class:`RiemannianOptimizer` for what happens when c moves.
 
     Args:
         model: a module, or modules, parameters and (name, parameter) pairs in any mixture, such as

@@ -14,18 +14,19 @@ from hgeo._geoopt import geoopt
 from hgeo.manifolds import exp0, log0
 from hgeo.optim._clip import clip_grad_norm_, touched, writes_into_gradient
 from hgeo.optim._roles import Roles
+from hgeo.optim._rows import adam_rows, sgd_rows
 
 __all__ = ["Algorithm", "RiemannianOptimizer"]
 
 
 @dataclass(frozen=True)
 class Algorithm:
-    """Who steps what: torch's optimiser for numbers, geoopt's for points."""
+    """Who steps what: torch's optimiser for numbers, geoopt's for points, ours for the rows of a table."""
 
     name: str
     flat: type[torch.optim.Optimizer]
     curved: Any
-    curved_sparse: Any
+    rows: Callable[[Any, dict[str, Any], dict[str, Any]], None]  # a step of the rows that a sparse gradient touches
     momentum: str  # the state that is a tangent vector at the point
 
 
@@ -153,15 +154,16 @@ class RiemannianOptimizer(torch.optim.Optimizer):
             return
         tables = {id(p) for group in sparse for p in group["params"]}
         whole = self._curved.param_groups
-        dense = [{**g, "params": [p for p in g["params"] if id(p) not in tables]} for g in whole]
-        stepper = self._algorithm.curved_sparse([torch.zeros(1, 1)], lr=0.0)
-        stepper.state = self.state
         try:
-            for part, groups in ((self._curved, dense), (stepper, sparse)):
-                part.param_groups = groups
-                part.step()
+            self._curved.param_groups = [
+                {**g, "params": [p for p in g["params"] if id(p) not in tables]} for g in whole
+            ]
+            self._curved.step()
         finally:
             self._curved.param_groups = whole
+        for group in sparse:
+            for point in group["params"]:
+                self._algorithm.rows(point, group, self.state[point])
 
     @contextmanager
     def _gradients_lent(self) -> Iterator[None]:
@@ -250,13 +252,13 @@ ADAM = Algorithm(
     "riemannian_adam",
     torch.optim.Adam,
     geoopt.optim.RiemannianAdam,
-    geoopt.optim.SparseRiemannianAdam,
+    adam_rows,
     "exp_avg",
 )
 SGD = Algorithm(
     "riemannian_sgd",
     torch.optim.SGD,
     geoopt.optim.RiemannianSGD,
-    geoopt.optim.SparseRiemannianSGD,
+    sgd_rows,
     "momentum_buffer",
 )

@@ -374,6 +374,49 @@ def test_a_sparse_gradient_moves_its_rows_only(make, make_manifold):
     assert dense in optimizer.state
 
 
+SPARSE = {
+    "adam": (riemannian_adam, geoopt.optim.SparseRiemannianAdam, {"lr": 0.1, "betas": (0.8, 0.95)}),
+    "sgd": (riemannian_sgd, geoopt.optim.SparseRiemannianSGD, {"lr": 0.1}),
+}
+
+
+def _table_and_steps(manifold, make, gradients, **options):
+    """A table of points after a step for each of the gradients."""
+    torch.manual_seed(0)
+    table = geoopt.ManifoldParameter(0.3 * torch.randn(6, 3, dtype=torch.float64), manifold=manifold)
+    optimizer = make([table], **options)
+    for gradient in gradients:
+        table.grad = gradient.clone()
+        optimizer.step()
+    return table.detach().as_subclass(torch.Tensor)
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_step_of_a_tables_rows_is_geoopts(name):
+    ours, theirs, options = SPARSE[name]
+    index, values = torch.tensor([[4, 1, 4]]), torch.randn(3, 3, dtype=torch.float64)
+    gradients = [torch.sparse_coo_tensor(index, scale * values, (6, 3)) for scale in (1.0, -0.3, 2.0)]
+    tables = [_table_and_steps(hgeo.PoincareBall(0.7), make, gradients, **options) for make in (ours, theirs)]
+    torch.testing.assert_close(*tables, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("make", "options"),
+    [
+        (riemannian_adam, {"lr": 0.1}),
+        (riemannian_sgd, {"lr": 0.1, "momentum": 0.9}),
+        (riemannian_sgd, {"lr": 0.1, "momentum": 0.9, "dampening": 0.2}),
+        (riemannian_sgd, {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
+    ],
+)
+@pytest.mark.parametrize("manifold", [hgeo.PoincareBall(0.7), hgeo.SphereProjection(0.7)])
+def test_where_every_row_is_touched_a_sparse_step_is_a_dense_one(manifold, make, options):
+    dense = [torch.randn(6, 3, dtype=torch.float64) for _ in range(3)]
+    sparse = [gradient.to_sparse(1) for gradient in dense]
+    tables = [_table_and_steps(manifold, make, gradients, **options) for gradients in (dense, sparse)]
+    torch.testing.assert_close(*tables, rtol=1e-12, atol=1e-14)
+
+
 def test_sparse_amsgrad_is_refused():
     table = geoopt.ManifoldParameter(torch.zeros(4, 2), manifold=hgeo.PoincareBall())
     optimizer = riemannian_adam([table], amsgrad=True)
