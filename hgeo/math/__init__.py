@@ -9,15 +9,16 @@ space has k < 0. Vectors lie along ``dim`` (default: the last). Names follow geo
 (tensor(0.7613), tensor(0.7211))
 """
 
-from hgeo.math import _cones, _models, _stereographic
+from hgeo.kernels import careful_flatness
+from hgeo.math import _cones, _midpoints, _models, _stereographic
 from hgeo.math._cones import *  # noqa: F403
-from hgeo.math._contract import Curvature, boundary_margin, floating, of_vectors
+from hgeo.math._contract import Curvature, boundary_margin, floating, of_vectors, operation
+from hgeo.math._midpoints import *  # noqa: F403
 from hgeo.math._models import *  # noqa: F403
 from hgeo.math._models import space_part, time_part
 from hgeo.math._scalars import (
     arsin_ratio,
     artan_ratio,
-    careful_flatness,
     cos_ratio,
     safe_sqrt,
     sin_ratio,
@@ -34,12 +35,14 @@ __all__ = [
     "cos_ratio",
     "floating",
     "of_vectors",
+    "operation",
     "safe_sqrt",
     "sin_ratio",
     "space_part",
     "tan_ratio",
     "time_part",
     *_cones.__all__,
+    *_midpoints.__all__,
     *_models.__all__,
     *_stereographic.__all__,
 ]

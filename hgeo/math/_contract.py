@@ -8,13 +8,15 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar, cast
 
 import torch
 from torch import Tensor
 
-__all__ = ["Curvature", "boundary_margin", "floating", "geometry", "of_vectors", "same_dimension"]
+from hgeo.kernels import Operation
+
+__all__ = ["Curvature", "boundary_margin", "floating", "geometry", "of_vectors", "operation", "same_dimension"]
 
 Curvature = float | Tensor
 """A curvature: a number, or a tensor that broadcasts against the points."""
@@ -87,77 +89,176 @@ def floating(function: str, name: str, value: Any) -> None:
         )
 
 
-def geometry(function: F) -> F:
-    """Give a pure function of points and ``k`` the common contract.
+class PublicOperation(Protocol):
+    """A function of tensors, and the formula that it carries out, for other formulas to use."""
 
-    Integer tensors, tensors on different devices and a curvature that is not a finite number are refused. float16 and
-    bfloat16 points are computed in float32 and rounded once at the end. A curvature computes in the points' dtype. A
-    function with an argument ``margin`` is told that of the points' own dtype.
+    formula: Callable[..., Any]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Tensor: ...
+
+
+def operation(formula: Callable[..., Any]) -> PublicOperation:
+    """Makes of a formula of rows and numbers, whose last argument is the curvature, a public function of tensors.
+
+    Vectors lie along ``dim``, the curvature is given by keyword, and a function that gives numbers has ``keepdim``.
+    Integer tensors, tensors on different devices, vectors of different sizes and a curvature that is not a finite
+    number are refused. float16 and bfloat16 are computed in float32 and rounded once at the end. A curvature computes
+    in the points' dtype. See :class:`hgeo.kernels.Operation` for how a formula is carried out.
+
+    >>> from hgeo.kernels import Number, Row, dot
+    >>> @operation
+    ... def height(x: Row, k: Number) -> Number:
+    ...     return (1 - k * dot(x, x)) / (1 + k * dot(x, x))
+    >>> height(torch.tensor([[0.0, 0.5], [0.6, 0.0]]), k=-1.0)
+    tensor([1.6667, 2.1250])
     """
-    signature = inspect.signature(function)
-    near_the_edge = "margin" in signature.parameters
-    curvature_name = "k" if "k" in signature.parameters else "c"
+    compute = Operation(formula)
+    *names, curvature_name = compute.names
+    is_row, title = compute.is_row, formula.__name__
 
-    index_at = list(signature.parameters).index("index") if "index" in signature.parameters else None
+    def public(*args: Any, dim: int = -1, keepdim: bool = False, **kwargs: Any) -> Tensor:
+        curvature = kwargs.pop(curvature_name, None)
+        if kwargs or len(args) != len(names):
+            args = _by_name(title, names, args, kwargs)
+        dtype = checked(title, names, args, is_row, curvature_name, curvature, dim)
+        inner = torch.float32 if dtype in _HALF else dtype
+        values = [
+            value.to(inner) if isinstance(value, Tensor) and value.dtype != inner else value
+            for value in (*args, curvature)
+        ]
+        if dim != -1:
+            values = _along_the_last(values, is_row, dim)
+        result = compute(*values)
+        if not compute.gives_row and not keepdim:
+            result = result.squeeze(-1)
+        elif dim != -1:
+            result = result.movedim(-1, dim)
+        return result if inner == dtype else result.to(dtype)
 
-    def index_of(args: Any, kwargs: Any) -> Any:
-        """The one argument that is to be of integers, if the function has one."""
-        if index_at is None:
-            return None
-        return args[index_at] if len(args) > index_at else kwargs.get("index")
+    functools.update_wrapper(public, formula)
+    signature = _signature(names, curvature_name, keepdim=not compute.gives_row)
+    vars(public).update(formula=formula, __signature__=signature)
+    return cast(PublicOperation, public)
 
-    def name_of(value: Any, args: Any, kwargs: Any) -> str:
-        bound = signature.bind(*args, **kwargs)
-        return next(name for name, given in bound.arguments.items() if given is value)
+
+def _signature(names: Sequence[str], curvature: str, *, keepdim: bool) -> inspect.Signature:
+    """That of a public function: its tensors, then by keyword the curvature and how its vectors lie."""
+    kinds = inspect.Parameter
+    parameters = [kinds(name, kinds.POSITIONAL_OR_KEYWORD, annotation=Tensor) for name in names]
+    parameters.append(kinds(curvature, kinds.KEYWORD_ONLY, annotation=Curvature))
+    parameters.append(kinds("dim", kinds.KEYWORD_ONLY, default=-1, annotation=int))
+    if keepdim:
+        parameters.append(kinds("keepdim", kinds.KEYWORD_ONLY, default=False, annotation=bool))
+    return inspect.Signature(parameters, return_annotation=Tensor)
+
+
+def _by_name(title: str, names: Sequence[str], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+    """All arguments in their order, some of which were given by name."""
+    rest = names[len(args) :]
+    if len(args) > len(names) or set(kwargs) != set(rest):
+        raise TypeError(f"{title} takes {', '.join(names)}; got {len(args)} in a row and {sorted(kwargs)} by name")
+    return (*args, *[kwargs[name] for name in rest])
+
+
+def _along_the_last(values: list[Any], is_row: Sequence[bool], dim: int) -> list[Any]:
+    """Vectors along ``dim`` turned to lie along the last dimension; numbers and curvatures with them."""
+    rows = [value for value, row in zip(values, is_row, strict=True) if row]
+    count = max(row.dim() for row in rows)
+    axis = dim - count if dim >= 0 else dim
+    turned = []
+    for value, row in zip(values, is_row, strict=True):
+        if not isinstance(value, Tensor) or (not row and value.dim() == 0):
+            turned.append(value)
+            continue
+        padded = value if row else value.reshape((1,) * (count - value.dim()) + value.shape)
+        turned.append(padded.movedim(axis, -1))
+    return turned
+
+
+def checked(
+    title: str,
+    names: Sequence[str],
+    values: Sequence[Any],
+    is_row: Sequence[bool],
+    curvature_name: str,
+    curvature: Any,
+    dim: int = -1,
+) -> torch.dtype:
+    """The common dtype of the arguments of a function, once it is sure that they have one; nothing but metadata is
+    looked at.
+    """
+    dtype = device = size = None
+    for name, value, row in zip(names, values, is_row, strict=False):
+        if not isinstance(value, Tensor):
+            if row or not isinstance(value, float | int):
+                floating(title, name, value)
+            continue
+        if not value.dtype.is_floating_point:
+            floating(title, name, value)
+        if device is None:
+            device = value.device
+        elif value.device != device:
+            raise ValueError(
+                f"{title}: {name!r} is on {value.device}, the first argument on {device}; move them to one device"
+            )
+        if row:
+            length = value.shape[dim] if value.dim() else 0
+            if size is None:
+                size = length
+            if length != size or not value.dim():
+                same_dimension(title, dim, **{n: v for n, v, r in zip(names, values, is_row, strict=False) if r})
+        if dtype is None:
+            dtype = value.dtype
+        elif value.dtype != dtype:
+            dtype = torch.promote_types(dtype, value.dtype) if value.dim() else dtype
+    if dtype is None:
+        raise TypeError(f"{title}: expected a tensor of points as the first argument, got {values[:1]}")
+    check_curvature(title, curvature_name, curvature, device)
+    return dtype
+
+
+def check_curvature(title: str, name: str, curvature: Any, device: Any) -> None:
+    """Refuse what is no finite number and no tensor of floats on the points' device."""
+    if isinstance(curvature, Tensor):
+        if not curvature.dtype.is_floating_point:
+            raise TypeError(f"{title}: {name!r} is a {curvature.dtype} tensor; give a float")
+        if curvature.device != device:
+            raise ValueError(
+                f"{title}: the curvature {name!r} is on {curvature.device}, the points on {device}; move the manifold "
+                "there with .to()"
+            )
+    elif isinstance(curvature, float | int):
+        if not math.isfinite(curvature):
+            raise ValueError(f"{title}: {name!r} must be a finite number, got {curvature}")
+    else:
+        raise TypeError(
+            f"{title}: the curvature {name!r} must be a number or a tensor given by keyword, got "
+            f"{type(curvature).__name__}"
+        )
+
+
+def geometry(function: F) -> F:
+    """The contract of :func:`operation` for a function of tensors that is no formula of rows: its tensors are checked
+    and raised, their shapes are its own affair. An argument ``index`` is one of integers.
+    """
+    parameters = list(inspect.signature(function).parameters)
+    curvature_name = "k" if "k" in parameters else "c"
 
     @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Tensor:
+    def contracted(*args: Any, **kwargs: Any) -> Tensor:
         curvature = kwargs.get(curvature_name)
-        points = [value for value in args if isinstance(value, Tensor)]
-        points += [v for n, v in kwargs.items() if n != curvature_name and isinstance(v, Tensor)]
-        if not points:
-            raise TypeError(f"{function.__name__}: expected a tensor of points as the first argument, got {args[:1]}")
-        dtype, device = points[0].dtype, points[0].device
-        for value in points:
-            if not value.dtype.is_floating_point:
-                if value.dtype == torch.int64 and value is index_of(args, kwargs):
-                    continue
-                floating(function.__name__, name_of(value, args, kwargs), value)
-            if value.device != device:
-                raise ValueError(
-                    f"{function.__name__}: {name_of(value, args, kwargs)!r} is on {value.device}, the first argument "
-                    f"on {device}; move them to one device"
-                )
-            dtype = torch.promote_types(dtype, value.dtype)
-        if near_the_edge:
-            kwargs.setdefault("margin", boundary_margin(dtype))
-        half = dtype in _HALF
-        inner = torch.float32 if half else dtype
+        given = {**dict(zip(parameters, args, strict=False)), **kwargs}
+        given = {n: v for n, v in given.items() if isinstance(v, Tensor) and n not in (curvature_name, "index")}
+        title = function.__name__
+        dtype = checked(title, list(given), list(given.values()), [False] * len(given), curvature_name, curvature)
+        inner = torch.float32 if dtype in _HALF else dtype
+        args = tuple(_raised(value) for value in args)
+        kwargs = {name: _raised(value) for name, value in kwargs.items()}
         if isinstance(curvature, Tensor):
-            if not curvature.dtype.is_floating_point:
-                raise TypeError(f"{function.__name__}: {curvature_name!r} is a {curvature.dtype} tensor; give a float")
-            if curvature.device != device:
-                raise ValueError(
-                    f"{function.__name__}: the curvature {curvature_name!r} is on {curvature.device}, the points on "
-                    f"{device}; move the manifold there with .to()"
-                )
-            if curvature.dtype != inner:
-                kwargs[curvature_name] = curvature.to(inner)
-        elif isinstance(curvature, float | int):
-            if not math.isfinite(curvature):
-                raise ValueError(f"{function.__name__}: {curvature_name!r} must be a finite number, got {curvature}")
-        elif curvature is not None or curvature_name in signature.parameters:
-            raise TypeError(
-                f"{function.__name__}: the curvature {curvature_name!r} must be a number or a tensor given by keyword, "
-                f"got {type(curvature).__name__}"
-            )
-        if half:
-            args = tuple(_raised(value) for value in args)
-            kwargs = {name: _raised(value) for name, value in kwargs.items()}
-            return function(*args, **kwargs).to(dtype)
-        return function(*args, **kwargs)
+            kwargs[curvature_name] = curvature.to(inner)
+        return function(*args, **kwargs).to(dtype)
 
-    return cast(F, checked)
+    return cast(F, contracted)
 
 
 def same_dimension(function: str, dim: int, **points: Tensor) -> None:

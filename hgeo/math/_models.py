@@ -9,7 +9,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hgeo.math._contract import Curvature, geometry, same_dimension
+from hgeo.kernels import Number, Row, dot, maximum, rounding, sqrt
+from hgeo.math._contract import Curvature, geometry, operation, same_dimension
 from hgeo.math._scalars import arsin_ratio, cos_ratio, safe_sqrt, sin_ratio
 
 __all__ = [
@@ -38,17 +39,18 @@ def space_part(x: Tensor) -> Tensor:
     return x.narrow(-1, 1, x.shape[-1] - 1)
 
 
-def _squared(x: Tensor) -> Tensor:
-    return (x * x).sum(-1, keepdim=True)
-
-
-def _flatness(x: Tensor, c: Curvature) -> Tensor:
+def _flatness(x: Row, c: Number) -> Number:
     """1 - c|x|² with a floor of eps/2: rounding makes 0 of that of a point some ulps inside the boundary."""
-    return (1 - c * _squared(x)).clamp(min=torch.finfo(x.dtype).eps / 2)
+    flatness = 1 - c * dot(x, x)
+    return maximum(flatness, rounding(flatness) / 2)
 
 
 def _root(value: Curvature) -> Curvature:
-    return torch.sqrt(value) if isinstance(value, Tensor) else value**0.5
+    return value**0.5 if isinstance(value, float | int) else sqrt(value)
+
+
+def _squared(x: Tensor) -> Tensor:
+    return dot(x, x)
 
 
 @geometry
@@ -70,16 +72,16 @@ def lorentz_to_ball(x: Tensor, *, c: Curvature) -> Tensor:
     return space_part(x) / (1 + _root(c) * time_part(x))
 
 
-@geometry
-def ball_to_klein(x: Tensor, *, c: Curvature) -> Tensor:
+@operation
+def ball_to_klein(x: Row, c: Number) -> Row:
     """Poincaré ball -> Klein ball: 2x/(1 + c|x|²)."""
-    return 2 * x / (1 + c * _squared(x))
+    return 2 * x / (1 + c * dot(x, x))
 
 
-@geometry
-def klein_to_ball(x: Tensor, *, c: Curvature) -> Tensor:
+@operation
+def klein_to_ball(x: Row, c: Number) -> Row:
     """Klein ball -> Poincaré ball: x/(1 + √(1 - c|x|²))."""
-    return x / (1 + torch.sqrt(_flatness(x, c)))
+    return x / (1 + sqrt(_flatness(x, c)))
 
 
 @geometry

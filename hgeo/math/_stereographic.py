@@ -10,33 +10,42 @@ Two identities carry the accuracy. With s = x + y, a = 1 + k|x|², b = 1 + k|y|�
 
 nothing cancels when y ≈ -x near the boundary, where the printed formula loses half of its digits. And with
 q = |x-y|²/(ab) the half distance is arsin_k(√q) = √q · arsin_ratio(k q), which needs neither tanh⁻¹ nor 1 - |x ⊕ y|.
+
+Every operation is a formula of rows (vectors), their inner products and k: what is written here is carried out on
+tensors as it stands, or written down once as a compiled loop (:class:`hgeo.kernels.Operation`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hgeo.math._contract import Curvature, boundary_margin, geometry, same_dimension
-from hgeo.math._scalars import (
-    arsin_ratio,
-    artan_ratio,
+from hgeo.kernels import (
+    Number,
+    Row,
+    atan2,
     careful_dot,
     careful_flatness,
-    cos_ratio,
+    dot,
+    hyperbolic,
+    maximum,
+    rounding,
     safe_sqrt,
-    sin_ratio,
-    tan_ratio,
-)
+    sealed,
+    sqrt,
+    where,
+)  # fmt: skip
+from hgeo.math._contract import Curvature, PublicOperation, boundary_margin, geometry, operation
+from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, sin_ratio, tan_ratio
 
 __all__ = [
     "antipode",
     "arsin_k",
     "artan_k",
-    "centroid",
     "cos_k",
     "dist",
     "dist0",
@@ -64,32 +73,10 @@ __all__ = [
     "parallel_transport0",
     "parallel_transport0back",
     "project",
-    "segment_midpoint",
     "sin_k",
     "sqdist",
     "tan_k",
-    "weighted_midpoint",
 ]
-
-
-def _dot(x: Tensor, y: Tensor, dim: int) -> Tensor:
-    return (x * y).sum(dim=dim, keepdim=True)
-
-
-def _reduced(value: Tensor, dim: int, keepdim: bool) -> Tensor:
-    return value if keepdim else value.squeeze(dim)
-
-
-def _flatness(x: Tensor, k: Curvature, dim: int) -> Tensor:
-    """1 + k|x|², that is 2/λ."""
-    return _at_least(1 + k * _dot(x, x, dim), k)
-
-
-def _at_least(flatness: Tensor, k: Curvature) -> Tensor:
-    """1 + k|x|² with a floor of eps/2: rounding makes 0 or less of that of a point some ulps inside the boundary."""
-    if not isinstance(k, Tensor) and k >= 0:
-        return flatness
-    return flatness.clamp(min=torch.finfo(flatness.dtype).eps / 2)
 
 
 # --- curved trigonometry of a radius ----------------------------------------------------------------------------------
@@ -128,109 +115,117 @@ def cos_k(x: Tensor, *, k: Curvature) -> Tensor:
 # --- the metric -------------------------------------------------------------------------------------------------------
 
 
-@geometry
-def lambda_x(x: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+def _flatness(x: Row, k: Number) -> Number:
+    """1 + k|x|², that is 2/λ."""
+    return _at_least(1 + k * dot(x, x), k)
+
+
+def _at_least(flatness: Number, k: Number) -> Number:
+    """1 + k|x|² with a floor of eps/2: rounding makes 0 or less of that of a point some ulps inside the boundary."""
+    if isinstance(k, float | int) and k >= 0:
+        return flatness
+    return maximum(flatness, rounding(flatness) / 2)
+
+
+@operation
+def lambda_x(x: Row, k: Number) -> Number:
     """Conformal factor λ_x = 2/(1 + k|x|²).
 
     >>> lambda_x(torch.tensor([0.0, 0.5]), k=-1.0)
     tensor(2.6667)
     """
-    return _reduced(2 / _flatness(x, k, dim), dim, keepdim)
+    return 2 / _flatness(x, k)
 
 
-@geometry
+@operation
+def _inner(x: Row, u: Row, v: Row, k: Number) -> Number:
+    return (2 / _flatness(x, k)) ** 2 * dot(u, v)
+
+
 def inner(
     x: Tensor, u: Tensor, v: Tensor | None = None, *, k: Curvature, dim: int = -1, keepdim: bool = False
 ) -> Tensor:
     """Riemannian inner product λ_x² ⟨u, v⟩ of tangent vectors at x (v = u if it is not given)."""
-    v = u if v is None else v
-    same_dimension("inner", dim, x=x, u=u, v=v)
-    return _reduced((2 / _flatness(x, k, dim)) ** 2 * _dot(u, v, dim), dim, keepdim)
+    return _inner(x, u, u if v is None else v, k=k, dim=dim, keepdim=keepdim)
 
 
-@geometry
-def norm(x: Tensor, u: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+@operation
+def norm(x: Row, u: Row, k: Number) -> Number:
     """Riemannian length λ_x |u| of a tangent vector at x."""
-    same_dimension("norm", dim, x=x, u=u)
-    return _reduced(2 / _flatness(x, k, dim) * safe_sqrt(_dot(u, u, dim)), dim, keepdim)
+    return 2 / _flatness(x, k) * safe_sqrt(dot(u, u))
 
 
-@geometry
-def egrad2rgrad(x: Tensor, grad: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def egrad2rgrad(x: Row, grad: Row, k: Number) -> Row:
     """Riemannian gradient λ_x⁻² ∇f from the Euclidean one."""
-    same_dimension("egrad2rgrad", dim, x=x, grad=grad)
-    return grad * (_flatness(x, k, dim) / 2) ** 2
+    return grad * (_flatness(x, k) / 2) ** 2
 
 
-@geometry
+@operation
+def _project(x: Row, margin: Number, k: Number) -> Row:
+    squared = -k * dot(x, x)
+    outside = squared > (1 - margin) ** 2
+    factor = (1 - 1.5 * margin) / sqrt(where(outside, squared, 1.0))
+    return where(outside, x * factor, x)
+
+
 def project(x: Tensor, *, k: Curvature, dim: int = -1, margin: float | None = None) -> Tensor:
     """Bring points that left the ball, or came nearer to its boundary than the margin, back inside. Identity for k ≥ 0.
 
     Points beyond √c|x| = 1 - 4·eps are put at 1 - 6·eps, so that projecting twice changes nothing. ``margin`` is 4·eps
     of the points' dtype unless it is given.
     """
-    margin = boundary_margin(x.dtype) if margin is None else margin
-    squared = -k * _dot(x, x, dim)
-    outside = squared > (1 - margin) ** 2
-    factor = (1 - 1.5 * margin) * torch.rsqrt(torch.where(outside, squared, 1.0))
-    return torch.where(outside, x * factor, x)
+    if margin is None and isinstance(x, Tensor) and x.dtype.is_floating_point:
+        margin = boundary_margin(x.dtype)
+    return _project(x, margin, k=k, dim=dim)
 
 
 # --- gyrovector operations --------------------------------------------------------------------------------------------
 
 
-def _hyperbolic(k: Curvature) -> bool:
-    """Whether k ≤ 0 is known without looking into a tensor: what only spheres need is then left out."""
-    return not isinstance(k, Tensor) and k <= 0
-
-
-def _far_apart(xx: Tensor, yy: Tensor, ss: Tensor) -> Tensor:
+def _far_apart(xx: Number, yy: Number, ss: Number) -> Number:
     """Whether y is well away from -x: there, sums written with x and y lose nothing and x + y brings no gain."""
-    return 4 * ss > torch.maximum(xx, yy)
+    return 4 * ss > maximum(xx, yy)
 
 
-def _add_parts(
-    x: Tensor, y: Tensor, k: Curvature, dim: int, linked: bool = False
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def _add_parts(x: Row, y: Row, k: Number, linked: bool = False) -> tuple[Row, Number, Number, Number, Number]:
     """Numerator and denominator of x ⊕ y, |x + y|², 1 + k|x|² and 1 + k|y|².
 
     Near the boundary the last two are rounded in their last bits, each in its own way. Where their quotient is wanted,
     and its derivative by k, ``linked`` takes the second from the first when y ≈ -x: 1 + k|x|² + k⟨y - x, y + x⟩.
     """
     s = x + y
-    xx, yy, ss = _dot(x, x, dim), _dot(y, y, dim), _dot(s, s, dim)
+    xx, yy, ss = dot(x, x), dot(y, y), dot(s, s)
     a, b = _at_least(1 + k * xx, k), _at_least(1 + k * yy, k)
     if linked:
-        b = torch.where(_far_apart(xx, yy, ss), b, _at_least(a + k * _dot(s, y - x, dim), k))
+        b = where(_far_apart(xx, yy, ss), b, _at_least(a + k * dot(s, y - x), k))
     numerator = a * s - k * ss * x
-    if not _hyperbolic(k):
+    if not hyperbolic(k):
         # Far out on a sphere it is a s that cancels, and the printed form that does not.
-        printed = (1 - 2 * k * _dot(x, y, dim) - k * yy) * x + a * y
-        numerator = torch.where((a > 1) & _far_apart(xx, yy, ss), printed, numerator)
-    return numerator, _denominator(x, y, xx, yy, ss, a, b, k, dim), ss, a, b
+        printed = (1 - 2 * k * dot(x, y) - k * yy) * x + a * y
+        numerator = where((a > 1) & _far_apart(xx, yy, ss), printed, numerator)
+    return numerator, _denominator(x, y, xx, yy, ss, a, b, k), ss, a, b
 
 
-def _denominator(
-    x: Tensor, y: Tensor, xx: Tensor, yy: Tensor, ss: Tensor, a: Tensor, b: Tensor, k: Curvature, dim: int
-) -> Tensor:
+def _denominator(x: Row, y: Row, xx: Number, yy: Number, ss: Number, a: Number, b: Number, k: Number) -> Number:
     """1 - 2k⟨x,y⟩ + k²|x|²|y|² without cancellation.
 
     For k ≤ 0 it is ab + |k||x+y|², a sum of positive terms. For k > 0 it can vanish (the sum is then the point at
     infinity), and is | x/|x| - k|x| y |², taken from the larger of the two points so that x/|x| is safe.
     """
-    hyperbolic = a * b - k * ss
-    if _hyperbolic(k):
-        return hyperbolic
+    flat = a * b - k * ss
+    if hyperbolic(k):
+        return flat
     swap = yy > xx
-    far, near, far2 = torch.where(swap, y, x), torch.where(swap, x, y), torch.where(swap, yy, xx)
+    far, near, far2 = where(swap, y, x), where(swap, x, y), where(swap, yy, xx)
     use = k * far2 > 0.25
-    length = torch.sqrt(torch.where(use, far2, 1.0))
-    gap = far / length - k * length * near
-    return torch.where(use, _dot(gap, gap, dim), hyperbolic)
+    length = sqrt(where(use, far2, 1.0))
+    gap = sealed(far / length - k * length * near)
+    return where(use, dot(gap, gap), flat)
 
 
-@geometry
-def mobius_add(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def mobius_add(x: Row, y: Row, k: Number) -> Row:
     r"""Möbius addition.
 
     .. math:: x \oplus y = \frac{(1 - 2k\langle x,y\rangle - k|y|^2)\,x + (1 + k|x|^2)\,y}
@@ -239,49 +234,47 @@ def mobius_add(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
     >>> mobius_add(torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]), k=-1.0)
     tensor([0.8000, 0.0000])
     """
-    same_dimension("mobius_add", dim, x=x, y=y)
-    numerator, denominator, *_ = _add_parts(x, y, k, dim)
+    numerator, denominator, *_ = _add_parts(x, y, k)
     return numerator / denominator
 
 
-@geometry
-def mobius_sub(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def mobius_sub(x: Row, y: Row, k: Number) -> Row:
     """Möbius subtraction x ⊕ (-y)."""
-    return mobius_add(x, -y, k=k, dim=dim)
+    return mobius_add.formula(x, -y, k)
 
 
-@geometry
-def mobius_coadd(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def mobius_coadd(x: Row, y: Row, k: Number) -> Row:
     r"""Möbius coaddition, the commutative one: x ⊞ y = x ⊕ gyr[x, -y] y.
 
     .. math:: x \boxplus y = \frac{(1 + k|y|^2)\,x + (1 + k|x|^2)\,y}{1 - k^2|x|^2|y|^2}
     """
-    same_dimension("mobius_coadd", dim, x=x, y=y)
     s = x + y
-    a, b = _flatness(x, k, dim), _flatness(y, k, dim)
+    a, b = _flatness(x, k), _flatness(y, k)
     # b x + a y = a s + (b - a) x, and b - a = k⟨s, y - x⟩ loses nothing when y ≈ -x. There y - x = s - 2x, and where s
     # lies across x its products with x cancel: what rounding leaves of them is multiplied by x.
-    xx, yy, ss = _dot(x, x, dim), _dot(y, y, dim), _dot(s, s, dim)
+    xx, yy, ss = dot(x, x), dot(y, y), dot(s, s)
     apart = _far_apart(xx, yy, ss)
-    excess = k * torch.where(apart, _dot(s, y - x, dim), ss - 2 * careful_dot(s, x, dim))
+    excess = k * where(apart, dot(s, y - x), ss - 2 * careful_dot(s, x))
     numerator = a * s + excess * x
     # Near the boundary a and b are rounded each in its own way; only their quotient has a small derivative by k.
-    b = torch.where((b < 2 * a) & (a < 2 * b), a + excess, b)
-    if _hyperbolic(k):
+    b = where((b < 2 * a) & (a < 2 * b), a + excess, b)
+    if hyperbolic(k):
         return numerator / (a + b - a * b)
     spherical = a + b > 2
-    numerator = torch.where(spherical & apart, b * x + a * y, numerator)
-    return numerator / torch.where(spherical, 1 - (k * xx) * (k * yy), a + b - a * b)
+    numerator = where(spherical & apart, b * x + a * y, numerator)
+    return numerator / where(spherical, 1 - (k * xx) * (k * yy), a + b - a * b)
 
 
-@geometry
-def mobius_cosub(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def mobius_cosub(x: Row, y: Row, k: Number) -> Row:
     """Möbius cosubtraction x ⊞ (-y)."""
-    return mobius_coadd(x, -y, k=k, dim=dim)
+    return mobius_coadd.formula(x, -y, k)
 
 
-@geometry
-def gyration(a: Tensor, b: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def gyration(a: Row, b: Row, u: Row, k: Number) -> Row:
     r"""Gyration gyr[a, b] u = ⊖(a ⊕ b) ⊕ (a ⊕ (b ⊕ u)), a rotation of u in the plane of a and b.
 
     With the wedge (a∧b)u = ⟨b,u⟩ a - ⟨a,u⟩ b and p = 1 - k⟨a,b⟩:
@@ -289,33 +282,34 @@ def gyration(a: Tensor, b: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) ->
     .. math:: \mathrm{gyr}[a,b]\,u = u + 2k\,\frac{k\,(a\wedge b)^2 u - p\,(a\wedge b)\,u}
                                                {1 - 2k\langle a,b\rangle + k^2|a|^2|b|^2}
     """
-    same_dimension("gyration", dim, a=a, b=b, u=u)
     s = a + b
-    aa, bb, ss = _dot(a, a, dim), _dot(b, b, dim), _dot(s, s, dim)
+    aa, bb, ss = dot(a, a), dot(b, b), dot(s, s)
     flat_a, flat_b = _at_least(1 + k * aa, k), _at_least(1 + k * bb, k)
     # p of a ball is a sum of positive terms in this form; a∧b = a∧(a+b), and the shorter partner cancels less.
     p = (flat_a + flat_b - k * ss) / 2
-    if not _hyperbolic(k):
-        p = torch.where(flat_a + flat_b > 2, 1 - k * _dot(a, b, dim), p)
-    partner = torch.where(ss < bb, s, b)
+    if not hyperbolic(k):
+        p = where(flat_a + flat_b > 2, 1 - k * dot(a, b), p)
+    partner = where(ss < bb, s, b)
     bent = k * a  # k goes in here: on a nearly flat sphere the wedge of far points alone leaves the range of float32
 
-    def wedge(v: Tensor) -> Tensor:
-        return _dot(partner, v, dim) * bent - _dot(bent, v, dim) * partner
+    def wedge(v: Row) -> Row:
+        return dot(partner, v) * bent - dot(bent, v) * partner
 
     turned = wedge(u)
-    denominator = _denominator(a, b, aa, bb, ss, flat_a, flat_b, k, dim)
+    denominator = _denominator(a, b, aa, bb, ss, flat_a, flat_b, k)
     return u + 2 * (wedge(turned) - p * turned) / denominator
 
 
-@geometry
-def mobius_scalar_mul(r: Tensor, x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def mobius_scalar_mul(r: Number, x: Row, k: Number) -> Row:
     """Möbius scalar multiplication r ⊗ x = tan_k(r · artan_k(|x|)) x/|x|, that is exp0(r · log0(x)).
 
     >>> mobius_scalar_mul(torch.tensor(2.0), torch.tensor([0.5, 0.0]), k=-1.0)
     tensor([0.8000, 0.0000])
     """
-    return expmap0(r * logmap0(x, k=k, dim=dim), k=k, dim=dim)
+    xx = dot(x, x)
+    stretch = r * artan_ratio(k * xx)
+    return stretch * tan_ratio(k * xx * (stretch * stretch)) * x
 
 
 @geometry
@@ -352,56 +346,69 @@ def mobius_fn_apply(
 # --- exponential, logarithm, geodesics --------------------------------------------------------------------------------
 
 
-@geometry
-def expmap0(u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def expmap0(u: Row, k: Number) -> Row:
     """Exponential map at the origin, tan_k(|u|) u/|u|. Not projected: see :func:`project`.
 
     >>> expmap0(torch.tensor([0.0, 1.0]), k=-1.0)
     tensor([0.0000, 0.7616])
     """
-    return u * tan_ratio(k * _dot(u, u, dim))
+    return u * tan_ratio(k * dot(u, u))
 
 
-@geometry
-def logmap0(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def logmap0(x: Row, k: Number) -> Row:
     """Logarithm at the origin, artan_k(|x|) x/|x|: the inverse of :func:`expmap0`. Its Jacobian at 0 is I."""
-    return x * artan_ratio(k * _dot(x, x, dim))
+    return x * artan_ratio(k * dot(x, x))
 
 
-@geometry
-def expmap(x: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def expmap(x: Row, u: Row, k: Number) -> Row:
     """Exponential map at x: x ⊕ exp0(λ_x u / 2)."""
-    same_dimension("expmap", dim, x=x, u=u)
-    return mobius_add(x, expmap0(u / _flatness(x, k, dim), k=k, dim=dim), k=k, dim=dim)
+    step = sealed(expmap0.formula(sealed(u / _flatness(x, k)), k))
+    return mobius_add.formula(x, step, k)
 
 
-def _half_distance_ratio(q: Tensor, complement: Tensor, k: Curvature) -> Tensor:
+def _half_distance_ratio(q: Number, complement: Number, k: Number) -> Number:
     """(d/2)/√q for q = |x-y|²/(ab), with ``complement`` = 1 - kq computed without cancellation.
 
     On a sphere, sin² and cos² of half the angle are kq and 1 - kq; from an eighth of a turn on the arcsine gives way to
     atan2, which keeps its digits up to the antipode.
     """
     z = k * q
-    if _hyperbolic(k):
+    if hyperbolic(k):
         return arsin_ratio(z)
     wide = z > 0.25
-    sine = torch.sqrt(torch.where(wide, z, 0.25))
-    return torch.where(wide, torch.atan2(sine, safe_sqrt(complement)) / sine, arsin_ratio(torch.where(wide, 0.0, z)))
+    sine = sqrt(where(wide, z, 0.25))
+    cosine = safe_sqrt(where(wide, complement, 1.0))
+    return where(wide, atan2(sine, cosine) / sine, arsin_ratio(where(wide, 0.0, z)))
 
 
-@geometry
-def logmap(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def logmap(x: Row, y: Row, k: Number) -> Row:
     """Logarithm at x: (2/λ_x) artan_k(|w|) w/|w| with w = -x ⊕ y. At the antipode of x it is not defined."""
-    same_dimension("logmap", dim, x=x, y=y)
-    numerator, denominator, ss, a, b = _add_parts(-x, y, k, dim, linked=True)
+    numerator, denominator, ss, a, b = _add_parts(-x, y, k, linked=True)
     ab = a * b
     ratio = _half_distance_ratio(ss / ab, denominator / ab, k)
     # artan_k(|w|)/|w| = ratio · √q/|w| and |w|² = |x-y|²/denominator.
-    return a * ratio * numerator * torch.rsqrt(ab * denominator)
+    return a * ratio / sqrt(ab * denominator) * numerator
 
 
-@geometry
-def geodesic(t: Tensor, x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+def lowered(spatial: Row, height: Number, length2: Number, k: Number, *, pole: float = 0.0) -> Row:
+    """V/(T + N): the sum (T, V) of Minkowski or Euclidean length N, scaled to the hyperboloid or sphere, seen
+    stereographically. No weight at all is the origin; ``pole`` stands for the opposite pole of a sphere, where the
+    means of points that cancel end: there is no such mean, and any point will do."""
+    length = safe_sqrt(length2)
+    # Below the equator of a sphere T + N cancels; it equals k|V|²/(N - T).
+    below = height < 0
+    other = k * dot(spatial, spatial) / where(below, length - height, 1.0)
+    denominator = where(below, other, height + length)
+    nothing = denominator == 0
+    return where(nothing & below, pole, 1.0 / where(nothing, 1.0, denominator)) * spatial
+
+
+@operation
+def geodesic(t: Number, x: Row, y: Row, k: Number) -> Row:
     r"""The point at time t on the geodesic from x (t = 0) to y (t = 1): x ⊕ (t ⊗ (-x ⊕ y)).
 
     Between the ends it is a sum on the hyperboloid or sphere that nothing cancels in, with d the distance:
@@ -411,91 +418,85 @@ def geodesic(t: Tensor, x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1) ->
 
     Before and beyond them it is the exponential map from the nearer end.
     """
-    same_dimension("geodesic", dim, x=x, y=y)
     between = (t >= 0) & (t <= 1)
     after = t > 1
-    near, far = torch.where(after, y, x), torch.where(after, x, y)
-    time = torch.where(between, 0.0, torch.where(after, 1 - t, t))
-    beyond = expmap(near, time * logmap(near, far, k=k, dim=dim), k=k, dim=dim)
-    t = torch.where(between, t, 0.5)
-    squared, ab, ratio = _separation(x, y, k, dim)
+    near, far = sealed(where(after, y, x)), sealed(where(after, x, y))
+    time = where(between, 0.0, where(after, 1 - t, t))
+    beyond = expmap.formula(near, time * logmap.formula(near, far, k), k)
+    t = where(between, t, 0.5)
+    squared, ab, ratio = _separation(x, y, k)
     z = k * (4 * squared / ab * ratio * ratio)
     whole = sin_ratio(z)
     alpha = (1 - t) * sin_ratio((1 - t) * (1 - t) * z) / whole
     beta = t * sin_ratio(t * t * z) / whole
-    a, b = _flatness(x, k, dim), _flatness(y, k, dim)
+    a, b = _flatness(x, k), _flatness(y, k)
     spatial = 2 * (alpha / a * x + beta / b * y)
     height = alpha * (2 / a - 1) + beta * (2 / b - 1)
     # Points that are near each other, seen from afar, leave the velocity as the small difference of those two terms.
     # There it is half of the sum times α + β and half of the difference times β - α, each without cancellation.
-    close = (z.abs() < 1) & (4 * squared <= torch.maximum(_dot(x, x, dim), _dot(y, y, dim)))
-    quarter, s = torch.where(close, z, 0.0) / 4, 2 * t - 1
+    close = (abs(z) < 1) & (4 * squared <= maximum(dot(x, x), dot(y, y)))
+    quarter, s = where(close, z, 0.0) / 4, 2 * t - 1
     even = cos_ratio(s * s * quarter) / cos_ratio(quarter)
     odd = s * sin_ratio(s * s * quarter) / sin_ratio(quarter)
     step = y - x
-    excess = k * _dot(step, x + y, dim)  # b - a
-    spatial = torch.where(close, even * (x / a + y / b) + odd * ((a * step - excess * x) / ab), spatial)
-    height = torch.where(close, even * (1 / a + 1 / b - 1) - odd * (excess / ab), height)
-    length2 = torch.ones_like(height)
-    if not _hyperbolic(k):  # near antipodes of a sphere the sum is short, and its length brings it back
-        length2 = torch.where(a + b > 2, height * height + k * _dot(spatial, spatial, dim), length2)
+    excess = k * dot(step, x + y)  # b - a
+    spatial = sealed(where(close, even * (x / a + y / b) + odd / ab * (a * step - excess * x), spatial))
+    height = where(close, even * (1 / a + 1 / b - 1) - odd * (excess / ab), height)
+    length2 = 1.0 + 0 * height
+    if not hyperbolic(k):  # near antipodes of a sphere the sum is short, and its length brings it back
+        length2 = where(a + b > 2, height * height + k * dot(spatial, spatial), length2)
     # the opposite pole of a sphere is at infinity, and no number stands for it
-    return torch.where(between, _lowered(spatial, height, length2, k, dim, pole=torch.nan), beyond)
+    return where(between, lowered(spatial, height, length2, k, pole=torch.nan), beyond)
 
 
-@geometry
-def geodesic_unit(t: Tensor, x: Tensor, u: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def geodesic_unit(t: Number, x: Row, u: Row, k: Number) -> Row:
     """The point at distance t from x along the direction of u: x ⊕ tan_k(t/2) u/|u|."""
-    same_dimension("geodesic_unit", dim, x=x, u=u)
-    squared = _dot(u, u, dim)
-    direction = u * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
+    squared = dot(u, u)
+    direction = u / sqrt(where(squared == 0, 1.0, squared))
     half = t / 2
-    return mobius_add(x, half * tan_ratio(k * half * half) * direction, k=k, dim=dim)
+    return mobius_add.formula(x, sealed(half * tan_ratio(k * half * half) * direction), k)
 
 
 # --- transport --------------------------------------------------------------------------------------------------------
 
 
-@geometry
-def parallel_transport(x: Tensor, y: Tensor, v: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def parallel_transport(x: Row, y: Row, v: Row, k: Number) -> Row:
     """Parallel transport of v from x to y along their geodesic: (λ_x/λ_y) gyr[y, -x] v."""
-    same_dimension("parallel_transport", dim, x=x, y=y, v=v)
     # With all of their digits: the derivative of the quotient by k, (|y|² - |x|²)/(1 + k|x|²)², would else be that of
     # two numbers that near the boundary are rounded each in its own way.
-    quotient = careful_flatness(y, k, dim) / careful_flatness(x, k, dim)
-    return gyration(y, -x, v, k=k, dim=dim) * quotient
+    quotient = careful_flatness(y, k) / careful_flatness(x, k)
+    return quotient * gyration.formula(y, -x, v, k)
 
 
-@geometry
-def parallel_transport0(y: Tensor, v: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def parallel_transport0(y: Row, v: Row, k: Number) -> Row:
     """Parallel transport of v from the origin to y: (λ_0/λ_y) v."""
-    same_dimension("parallel_transport0", dim, y=y, v=v)
-    return v * _flatness(y, k, dim)
+    return v * _flatness(y, k)
 
 
-@geometry
-def parallel_transport0back(x: Tensor, v: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def parallel_transport0back(x: Row, v: Row, k: Number) -> Row:
     """Parallel transport of v from x to the origin: (λ_x/λ_0) v."""
-    same_dimension("parallel_transport0back", dim, x=x, v=v)
-    return v / _flatness(x, k, dim)
+    return v / _flatness(x, k)
 
 
 # --- distances --------------------------------------------------------------------------------------------------------
 
 
-def _separation(x: Tensor, y: Tensor, k: Curvature, dim: int) -> tuple[Tensor, Tensor, Tensor]:
+def _separation(x: Row, y: Row, k: Number) -> tuple[Number, Number, Number]:
     """|x-y|², (1+k|x|²)(1+k|y|²) and the ratio of half the distance to √(their quotient)."""
-    xx, yy = _dot(x, x, dim), _dot(y, y, dim)
-    difference = x - y
-    squared = _dot(difference, difference, dim)
+    xx, yy = dot(x, x), dot(y, y)
+    squared = dot(x - y, x - y)
     a, b = _at_least(1 + k * xx, k), _at_least(1 + k * yy, k)
     ab = a * b
-    complement = _denominator(x, -y, xx, yy, squared, a, b, k, dim) / ab
+    complement = _denominator(x, -y, xx, yy, squared, a, b, k) / ab
     return squared, ab, _half_distance_ratio(squared / ab, complement, k)
 
 
-@geometry
-def dist(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+@operation
+def dist(x: Row, y: Row, k: Number) -> Number:
     r"""Geodesic distance.
 
     .. math:: d(x,y) = 2\,\mathrm{arsin}_k\sqrt{\frac{|x-y|^2}{(1+k|x|^2)(1+k|y|^2)}}
@@ -505,27 +506,58 @@ def dist(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = F
     >>> dist(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 0.0]), k=-1.0)
     tensor(1.0986)
     """
-    same_dimension("dist", dim, x=x, y=y)
-    squared, ab, ratio = _separation(x, y, k, dim)
-    return _reduced(2 * safe_sqrt(squared) * torch.rsqrt(ab) * ratio, dim, keepdim)
+    squared, ab, ratio = _separation(x, y, k)
+    return 2 * safe_sqrt(squared) / sqrt(ab) * ratio
 
 
-@geometry
-def sqdist(x: Tensor, y: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+@operation
+def sqdist(x: Row, y: Row, k: Number) -> Number:
     """Squared geodesic distance, smooth at x = y: its Hessian there is 2λ² I."""
-    same_dimension("sqdist", dim, x=x, y=y)
-    squared, ab, ratio = _separation(x, y, k, dim)
-    return _reduced(4 * squared / ab * ratio * ratio, dim, keepdim)
+    squared, ab, ratio = _separation(x, y, k)
+    return 4 * squared / ab * ratio * ratio
 
 
-@geometry
-def dist0(x: Tensor, *, k: Curvature, dim: int = -1, keepdim: bool = False) -> Tensor:
+@operation
+def dist0(x: Row, k: Number) -> Number:
     """Distance to the origin, 2 artan_k(|x|)."""
-    squared = _dot(x, x, dim)
-    return _reduced(2 * safe_sqrt(squared) * artan_ratio(k * squared), dim, keepdim)
+    squared = dot(x, x)
+    return 2 * safe_sqrt(squared) * artan_ratio(k * squared)
 
 
-@geometry
+def _signed_distance(x: Row, p: Row, a: Row, k: Number) -> Number:
+    """The distance of :func:`dist2plane`, positive on the side that a points to."""
+    numerator, denominator, ss, flat_p, flat_x = _add_parts(-p, x, k)
+    # 1 + k|w|² = (1+k|p|²)(1+k|x|²)/denominator for w = -p ⊕ x = numerator/denominator: the denominators cancel.
+    squared = dot(a, a)
+    length = sqrt(where(squared == 0, 1.0, squared))
+    flat = flat_p * flat_x
+    # Near the boundary ⟨-p ⊕ x, a⟩ is a small part of ⟨-p, a⟩, on whose last bits the derivative by k rests.
+    along = flat_p * dot(x - p, a) + k * ss * careful_dot(p, a)
+    if hyperbolic(k):
+        sine = 2 * (along / length) / flat
+        return sine * arsin_ratio(k * (sine * sine))
+    along = where(flat_p > 1, dot(numerator, a), along) / length
+    sine = 2 * along / flat
+    # A quarter of a sphere away from the plane the sine stands still; the cosine, from what lies across, does not.
+    across = sealed(numerator - along / length * a)
+    cosine2 = ((denominator - k * ss) / flat) ** 2 + 4 * k * (dot(across, across) / flat / flat)
+    return sine * _half_distance_ratio(sine * sine, maximum(cosine2, 0.0), k)
+
+
+def _plane_distance(signed: bool, scaled: bool) -> PublicOperation:
+    @operation
+    def dist2plane(x: Row, p: Row, a: Row, k: Number) -> Number:
+        distance = _signed_distance(x, p, a, k)
+        if not signed:
+            distance = abs(distance)
+        return distance * safe_sqrt(dot(a, a)) if scaled else distance
+
+    return dist2plane
+
+
+_PLANE_DISTANCES = {choice: _plane_distance(*choice) for choice in itertools.product((False, True), repeat=2)}
+
+
 def dist2plane(
     x: Tensor,
     p: Tensor,
@@ -543,134 +575,11 @@ def dist2plane(
 
     ``signed`` keeps the side, ``scaled`` multiplies by |a|. At k = 0 it is 2⟨x-p, a⟩/|a|. A zero normal gives 0.
     """
-    same_dimension("dist2plane", dim, x=x, p=p, a=a)
-    numerator, denominator, ss, flat_p, flat_x = _add_parts(-p, x, k, dim)
-    # 1 + k|w|² = (1+k|p|²)(1+k|x|²)/denominator for w = -p ⊕ x = numerator/denominator: the denominators cancel.
-    squared = _dot(a, a, dim)
-    length = torch.sqrt(torch.where(squared == 0, 1.0, squared))
-    flat = flat_p * flat_x
-    # Near the boundary ⟨-p ⊕ x, a⟩ is a small part of ⟨-p, a⟩, on whose last bits the derivative by k rests.
-    along = flat_p * _dot(x - p, a, dim) + k * ss * careful_dot(p, a, dim)
-    if not _hyperbolic(k):
-        along = torch.where(flat_p > 1, _dot(numerator, a, dim), along)
-    along = along / length
-    sine = 2 * along / flat
-    # A quarter of a sphere away from the plane the sine stands still; the cosine, from what lies across, does not.
-    across = numerator - along * a / length
-    cosine2 = ((denominator - k * ss) ** 2 + 4 * k * _dot(across, across, dim)) / (flat * flat)
-    distance = sine * _half_distance_ratio(sine * sine, cosine2.clamp(min=0.0), k)
-    if not signed:
-        distance = distance.abs()
-    if scaled:
-        distance = distance * safe_sqrt(squared)
-    return _reduced(distance, dim, keepdim)
+    return _PLANE_DISTANCES[bool(signed), bool(scaled)](x, p, a, k=k, dim=dim, keepdim=keepdim)
 
 
-@geometry
-def antipode(x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
+@operation
+def antipode(x: Row, k: Number) -> Row:
     """The opposite point: -x/(k|x|²) on a sphere (the origin's is at infinity), -x where k ≤ 0."""
-    squared = k * _dot(x, x, dim)
-    return -x / torch.where(squared > 0, squared, 1.0)
-
-
-# --- midpoints --------------------------------------------------------------------------------------------------------
-
-
-def _lowered(spatial: Tensor, height: Tensor, length2: Tensor, k: Curvature, dim: int, *, pole: float = 0.0) -> Tensor:
-    """V/(T + N): the sum (T, V) of Minkowski or Euclidean length N, scaled to the hyperboloid or sphere, seen
-    stereographically. No weight at all is the origin; ``pole`` stands for the opposite pole of a sphere, where the
-    means of points that cancel end: there is no such mean, and any point will do."""
-    length = safe_sqrt(length2)
-    # Below the equator of a sphere T + N cancels; it equals k|V|²/(N - T).
-    below = height < 0
-    other = k * _dot(spatial, spatial, dim) / torch.where(below, length - height, 1.0)
-    denominator = torch.where(below, other, height + length)
-    nothing = denominator == 0
-    return torch.where(nothing & below, pole, spatial / torch.where(nothing, 1.0, denominator))
-
-
-@geometry
-def centroid(spatial: Tensor, height: Tensor, weight: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
-    """Midpoint from sums that anything may have made: V = Σ w λ x, T = Σ w (λ - 1) and W = Σ w, w ≥ 0.
-
-    ``height`` and ``weight`` have size 1 along ``dim``; sums of 0 give the origin. Near the boundary of a ball
-    T² - c|V|² cancels; W² is a lower bound of it. :func:`weighted_midpoint` and :func:`segment_midpoint`, which see the
-    points, lose nothing there.
-    """
-    length2 = height * height + k * _dot(spatial, spatial, dim)
-    floor = torch.where(height > 0, torch.minimum(weight, height), 0.0) ** 2
-    return _lowered(spatial, height, torch.maximum(length2, floor), k, dim)
-
-
-def _midpoint(
-    x: Tensor,
-    w: Tensor,
-    k: Curvature,
-    dim: int,
-    total: Callable[[Tensor], Tensor],
-    spread: Callable[[Tensor], Tensor],
-) -> Tensor:
-    """Midpoints of groups: ``total`` adds up over a group, ``spread`` hands a group's value back to its members."""
-    # Weights of points near the boundary are as good as 1 + k|x|² is there; their derivatives by k cancel in the sums.
-    flat = careful_flatness(x, k, dim)
-    lam = 2 / flat
-    spatial, height = total(w * lam * x), total(w * (lam - 1))
-    squared = _dot(spatial, spatial, dim)
-    length2 = height * height + k * squared
-    # Near the boundary of a ball T² and c|V|² are huge and almost equal. There N² = (T - √c|V|)(T + √c|V|), and with
-    # e = V/|V| the small factor is Σ w |√c x - e|²/(1 - c|x|²), a sum of positive terms.
-    steep = 2 * length2 < height * height
-    root = torch.sqrt(torch.where(steep, -k * torch.ones_like(squared), 1.0))
-    extent = torch.sqrt(torch.where(steep, squared, 1.0))
-    gap = spread(root) * x - spread(spatial / extent)
-    small = total(w * _dot(gap, gap, dim) / flat)
-    return _lowered(spatial, height, torch.where(steep, small * (height + root * extent), length2), k, dim)
-
-
-@geometry
-def weighted_midpoint(
-    xs: Tensor,
-    weights: Tensor | None = None,
-    *,
-    k: Curvature,
-    reducedim: Sequence[int] | int | None = None,
-    dim: int = -1,
-    keepdim: bool = False,
-    lincomb: bool = False,
-) -> Tensor:
-    r"""Gyromidpoint of points with weights w ≥ 0, over ``reducedim`` (default: all but ``dim``).
-
-    .. math:: m = \frac12 \otimes \frac{\sum_i w_i \lambda_i x_i}{\sum_i w_i (\lambda_i - 1)}
-
-    computed as the normalised weighted sum on the hyperboloid or sphere, so that it is right on both sides of a
-    sphere's equator. At k = 0 it is the weighted mean; no weight at all gives the origin. ``weights`` has the shape of
-    ``xs`` without ``dim``. ``lincomb`` multiplies the result by Σw (Möbius scalar multiplication).
-    """
-    dim = dim % xs.dim()
-    w = torch.ones_like(xs.select(dim, 0).unsqueeze(dim)) if weights is None else weights.unsqueeze(dim)
-    if reducedim is None:
-        axes = [axis for axis in range(xs.dim()) if axis != dim]
-    else:
-        axes = [axis % xs.dim() for axis in ([reducedim] if isinstance(reducedim, int) else reducedim)]
-
-    def total(value: Tensor) -> Tensor:
-        value = value.expand(torch.broadcast_shapes(value.shape, (*xs.shape[:dim], 1, *xs.shape[dim + 1 :])))
-        return value.sum(axes, keepdim=True) if axes else value
-
-    middle = _midpoint(xs, w, k, dim, total, lambda value: value)
-    if lincomb:
-        middle = mobius_scalar_mul(total(w), middle, k=k, dim=dim)
-    return middle if keepdim or not axes else middle.squeeze(axes)
-
-
-@geometry
-def segment_midpoint(x: Tensor, weights: Tensor, index: Tensor, num_segments: int, *, k: Curvature) -> Tensor:
-    """Gyromidpoints of segments: row i of ``x`` (E, ..., d) with weight ``weights[i]`` (E, ...) belongs to segment
-    ``index[i]``. An empty segment gives the origin.
-    """
-
-    def total(value: Tensor) -> Tensor:
-        value = value.expand(*x.shape[:-1], value.shape[-1])
-        return value.new_zeros((num_segments, *value.shape[1:])).index_add(0, index, value)
-
-    return _midpoint(x, weights.unsqueeze(-1), k, -1, total, lambda value: value.index_select(0, index))
+    squared = k * dot(x, x)
+    return -x / where(squared > 0, squared, 1.0)

@@ -73,7 +73,7 @@ CASES = {
 }
 SCALARS = ("tan_ratio", "artan_ratio", "sin_ratio", "arsin_ratio", "cos_ratio")
 HELPERS = {"Curvature", "boundary_margin", "careful_flatness", "floating", "of_vectors", "safe_sqrt"}
-HELPERS |= {"space_part", "time_part"}
+HELPERS |= {"operation", "space_part", "time_part"}
 CURVATURES = {"k": (-0.7, 0.0, 0.6), "c": (0.7,), "s": (0.6,)}
 EVERY = pytest.mark.parametrize("name", CASES)
 

@@ -8,15 +8,26 @@ in units of π/√k. Curvature derivatives: 1e-3 in float32, 1e-9 in float64. Th
 
 from __future__ import annotations
 
+import contextlib
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
 
 import hgeo.math as hm
+from hgeo.kernels import plain_torch
 from hgeo.testing import Functions, check_manifold, oracle
 
 DTYPES = [torch.float64, torch.float32]
+
+
+@pytest.fixture(params=["loops", "torch"], autouse=True)
+def _form(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What is promised holds for the compiled loops and for the same formulas on tensors."""
+    with plain_torch() if request.param == "torch" else contextlib.nullcontext():
+        yield
+
 
 PROMISED = [
     f"oracle_{name}"
@@ -103,3 +114,16 @@ def test_antipodal_distances_on_a_sphere_are_exact_in_units_of_pi(dtype: torch.d
         y = hm.antipode(x, k=1.0) * (1 + gap)
         exact = oracle.dist(x, y, k=1.0)
         assert float(oracle.difference(hm.dist(x, y, k=1.0), exact)) <= 32 * torch.finfo(dtype).eps * math.pi
+
+
+def test_the_curvature_of_a_flat_centroid_has_its_derivative() -> None:
+    """At k = 0 Σ w (λ - 1) and Σ w are one number: of two equal bounds the derivative is that of the true one."""
+    generator = torch.Generator().manual_seed(0)
+    x = 0.3 * torch.randn(5, 3, dtype=torch.float64, generator=generator)
+    w = torch.rand(5, 1, dtype=torch.float64, generator=generator)
+    k = torch.zeros((), dtype=torch.float64, requires_grad=True)
+    lam = hm.lambda_x(x, k=k, keepdim=True)
+    middle = hm.centroid((w * lam * x).sum(0), (w * (lam - 1)).sum(0), w.sum(0), k=k)
+    exact = hm.weighted_midpoint(x, w.squeeze(-1), k=k)
+    slopes = [torch.autograd.grad(value.sum(), k, retain_graph=True)[0] for value in (middle, exact)]
+    torch.testing.assert_close(*slopes, rtol=1e-12, atol=0)

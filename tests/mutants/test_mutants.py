@@ -8,6 +8,7 @@ that no law notices is a hole in the kit.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import itertools
 import shutil
@@ -28,9 +29,10 @@ from hgeo.testing import Functions, check_manifold, laws
 _SOURCE = Path(hgeo.__file__).parent
 _NUMBERS = itertools.count()
 
-_STEREO, _SCALARS, _MODELS, _CONTRACT = (
-    f"math/_{part}.py" for part in ("stereographic", "scalars", "models", "contract")
+_STEREO, _SCALARS, _MODELS, _CONTRACT, _MIDPOINTS = (
+    f"math/_{part}.py" for part in ("stereographic", "scalars", "models", "contract", "midpoints")
 )
+_WORDS, _SYMBOLS, _LLVM = (f"kernels/_{part}.py" for part in ("vocabulary", "symbols", "llvm"))
 _MANIFOLD, _SCALED, _CURVATURE, _PRODUCT, _LORENTZ, _KLEIN, _GEOMETRY = (
     f"manifolds/_{part}.py"
     for part in ("stereographic", "scaled", "curvature", "product", "lorentz", "klein", "geometry")
@@ -51,6 +53,7 @@ class Mutant:
     target: Callable[[ModuleType], Any] | None = None
     laws: tuple[str, ...] = ()
     dim: int = 3
+    plain: bool = False  # shows only in torch's form: the loops compute float32 in float64
 
 
 def _ball(package: ModuleType) -> Any:
@@ -68,106 +71,106 @@ MUTANTS = [
     Mutant("inverse sine series with a wrong factor", _SCALARS, "Fraction((2 * n - 1) ** 2, (2 * n)", "Fraction((2 * n) ** 2, (2 * n)", ("arsin_k", "dist")),
     Mutant("sine series with a wrong sign", _SCALARS, "_SIN = _running_product(_COUNT, lambda n: Fraction(-1,", "_SIN = _running_product(_COUNT, lambda n: Fraction(1,", ("sin_k",)),
     Mutant("cosine series with sine's factorials", _SCALARS, "(2 * n - 1) * (2 * n)))", "(2 * n + 1) * (2 * n)))", ("cos_k",)),
-    Mutant("series cut after three terms", _SCALARS, "{torch.float32: 6, torch.float64: 11}", "{torch.float32: 3, torch.float64: 11}", ("tan_ratio", "expmap0", "logmap0"), dtype=torch.float32),
-    Mutant("series cut two terms too early in float64", _SCALARS, "{torch.float32: 6, torch.float64: 11}", "{torch.float32: 6, torch.float64: 7}", ("tan_ratio", "expmap0", "logmap0")),
+    Mutant("series cut after three terms", _SCALARS, '{2.0**-23: 6, 2.0**-52: 11}', '{2.0**-23: 3, 2.0**-52: 11}', ("tan_ratio", "expmap0", "logmap0"), dtype=torch.float32),
+    Mutant("series cut two terms too early in float64", _SCALARS, '{2.0**-23: 6, 2.0**-52: 11}', '{2.0**-23: 6, 2.0**-52: 7}', ("tan_ratio", "expmap0", "logmap0")),
     Mutant("series used far outside its radius", _SCALARS, "_SERIES_RADIUS = 0.02", "_SERIES_RADIUS = 0.5", ("tan_k", "expmap0", "logmap0")),
     Mutant("series never used", _SCALARS, "_SERIES_RADIUS = 0.02", "_SERIES_RADIUS = 1e-30", ("tan_k", "expmap0", "logmap0", "dist")),
-    Mutant("tangent for hyperbolic tangent", _SCALARS, "lambda s: torch.tanh(s) / s", "lambda s: torch.tan(s) / s", ("tan_k", "expmap0")),
-    Mutant("missing root of the curvature", _SCALARS, "lambda s: torch.atanh(s) / s", "lambda s: torch.atanh(s)", ("artan_k", "logmap0")),
-    Mutant("square root with an infinite derivative at 0", _SCALARS, "torch.where(zero, 0.0, torch.sqrt(torch.where(zero, 1.0, x)))", "torch.sqrt(x)", ("dist", "dist0", "norm")),
+    Mutant("tangent for hyperbolic tangent", _SCALARS, 'lambda s: tanh(s) / s', 'lambda s: tan(s) / s', ("tan_k", "expmap0")),
+    Mutant("missing root of the curvature", _SCALARS, 'lambda s: atanh(s) / s', 'lambda s: atanh(s)', ("artan_k", "logmap0")),
+    Mutant("square root with an infinite derivative at 0", _WORDS, 'where(zero, 0.0, sqrt(where(zero, 1.0, x)))', 'sqrt(x)', ("dist", "dist0", "norm")),
     # --- the metric ---
-    Mutant("conformal factor with the wrong sign of k", _STEREO, "    return _at_least(1 + k * _dot(x, x, dim), k)", "    return _at_least(1 - k * _dot(x, x, dim), k)", ("lambda_x", "inner", "expmap")),
-    Mutant("conformal factor without its 2", _STEREO, "    return _reduced(2 / _flatness(x, k, dim), dim, keepdim)", "    return _reduced(1 / _flatness(x, k, dim), dim, keepdim)", ("lambda_x",)),
-    Mutant("inner product with λ for λ²", _STEREO, "(2 / _flatness(x, k, dim)) ** 2 * _dot(u, v, dim)", "(2 / _flatness(x, k, dim)) * _dot(u, v, dim)", ("inner",)),
-    Mutant("inner product that forgets v", _STEREO, "* _dot(u, v, dim), dim, keepdim)", "* _dot(u, u, dim), dim, keepdim)", ("inner",)),
-    Mutant("norm without the metric", _STEREO, "_reduced(2 / _flatness(x, k, dim) * safe_sqrt(_dot(u, u, dim))", "_reduced(2 * safe_sqrt(_dot(u, u, dim))", ("norm",)),
-    Mutant("Riemannian gradient divided by λ once", _STEREO, "grad * (_flatness(x, k, dim) / 2) ** 2", "grad * (_flatness(x, k, dim) / 2)", ("egrad2rgrad",)),
-    Mutant("keepdim ignored", _STEREO, "    return value if keepdim else value.squeeze(dim)", "    return value.squeeze(dim)", ("dist", "inner")),
-    Mutant("dim ignored in a sum", _STEREO, "    return (x * y).sum(dim=dim, keepdim=True)", "    return (x * y).sum(dim=-1, keepdim=True)", ("dist", "mobius_add")),
-    Mutant("mean for sum", _STEREO, "    return (x * y).sum(dim=dim, keepdim=True)", "    return (x * y).mean(dim=dim, keepdim=True)", ("dist", "mobius_add")),
+    Mutant("conformal factor with the wrong sign of k", _STEREO, '    return _at_least(1 + k * dot(x, x), k)', '    return _at_least(1 - k * dot(x, x), k)', ("lambda_x", "inner", "expmap")),
+    Mutant("conformal factor without its 2", _STEREO, '    return 2 / _flatness(x, k)\n', '    return 1 / _flatness(x, k)\n', ("lambda_x",)),
+    Mutant("inner product with λ for λ²", _STEREO, '(2 / _flatness(x, k)) ** 2 * dot(u, v)', '(2 / _flatness(x, k)) * dot(u, v)', ("inner",)),
+    Mutant("inner product that forgets v", _STEREO, '** 2 * dot(u, v)', '** 2 * dot(u, u)', ("inner",)),
+    Mutant("norm without the metric", _STEREO, '2 / _flatness(x, k) * safe_sqrt(dot(u, u))', '2 * safe_sqrt(dot(u, u))', ("norm",)),
+    Mutant("Riemannian gradient divided by λ once", _STEREO, 'grad * (_flatness(x, k) / 2) ** 2', 'grad * (_flatness(x, k) / 2)', ("egrad2rgrad",)),
+    Mutant("keepdim ignored", _CONTRACT, 'if not compute.gives_row and not keepdim:', 'if not compute.gives_row:', ("dist", "inner")),
+    Mutant("dim ignored in a sum", _CONTRACT, '        if dim != -1:\n            values', '        if False:\n            values', ("dist", "mobius_add")),
+    Mutant("mean for sum", _SYMBOLS, '                total = total + p * q * self.step(kind, *sorted((a, b)))', '                total = total + p * q * self.step(kind, *sorted((a, b))) / 3', ("dist", "mobius_add")),
     # --- projection ---
-    Mutant("no projection", _STEREO, "    return torch.where(outside, x * factor, x)\n", "    return x\n", ("projx",)),
-    Mutant("projection of everything", _STEREO, "    return torch.where(outside, x * factor, x)\n", "    return x * factor\n", ("projx",)),
+    Mutant("no projection", _STEREO, '    return where(outside, x * factor, x)\n', '    return x\n', ("projx",)),
+    Mutant("projection of everything", _STEREO, '    return where(outside, x * factor, x)\n', '    return x * factor\n', ("projx",)),
     Mutant("projection to half of the ball", _STEREO, "factor = (1 - 1.5 * margin)", "factor = 0.5 * (1 - 1.5 * margin)", ("projx",)),
-    Mutant("projection that forgets the curvature", _STEREO, "    squared = -k * _dot(x, x, dim)\n    outside", "    squared = _dot(x, x, dim)\n    outside", ("projx",), at=(-4.0, -0.25)),
+    Mutant("projection that forgets the curvature", _STEREO, '    squared = -k * dot(x, x)\n    outside', '    squared = dot(x, x)\n    outside', ("projx",), at=(-4.0, -0.25)),
     Mutant("geoopt's margin of 4e-3", _CONTRACT, "return 4.0 * torch.finfo(dtype).eps", "return 4e-3", ("expmap0", "logmap0"), target=_ball, dtype=torch.float32),
     # --- Möbius addition and gyration ---
-    Mutant("addition with swapped arguments", _STEREO, "    numerator, denominator, *_ = _add_parts(x, y, k, dim)\n    return numerator / denominator", "    numerator, denominator, *_ = _add_parts(y, x, k, dim)\n    return numerator / denominator", ("mobius_add",)),
-    Mutant("the printed addition, which cancels", _STEREO, "    numerator, denominator, *_ = _add_parts(x, y, k, dim)\n    return numerator / denominator", "    xy, xx, yy = _dot(x, y, dim), _dot(x, x, dim), _dot(y, y, dim)\n    return ((1 - 2 * k * xy - k * yy) * x + (1 + k * xx) * y) / (1 - 2 * k * xy + k**2 * xx * yy)", ("mobius_add",)),
+    Mutant("addition with swapped arguments", _STEREO, '    numerator, denominator, *_ = _add_parts(x, y, k)\n    return numerator / denominator', '    numerator, denominator, *_ = _add_parts(y, x, k)\n    return numerator / denominator', ("mobius_add",)),
+    Mutant("the printed addition, which cancels", _STEREO, '    numerator, denominator, *_ = _add_parts(x, y, k)\n    return numerator / denominator', '    xy, xx, yy = dot(x, y), dot(x, x), dot(y, y)\n    return ((1 - 2 * k * xy - k * yy) * x + (1 + k * xx) * y) / (1 - 2 * k * xy + k**2 * xx * yy)', ("mobius_add",)),
     Mutant("addition with a wrong sign in its numerator", _STEREO, "    numerator = a * s - k * ss * x\n", "    numerator = a * s + k * ss * x\n", ("mobius_add",)),
-    Mutant("addition with a wrong sign in its denominator", _STEREO, "    hyperbolic = a * b - k * ss\n", "    hyperbolic = a * b + k * ss\n", ("mobius_add", "gyration")),
-    Mutant("addition that loses its digits far out on a sphere", _STEREO, "torch.where((a > 1) & _far_apart(xx, yy, ss), printed, numerator)", "numerator", ("mobius_add",), at=(1.0,)),
-    Mutant("subtraction that adds", _STEREO, "    return mobius_add(x, -y, k=k, dim=dim)", "    return mobius_add(x, y, k=k, dim=dim)", ("mobius_sub",)),
-    Mutant("subtraction of the other one", _STEREO, "    return mobius_add(x, -y, k=k, dim=dim)", "    return mobius_add(-x, y, k=k, dim=dim)", ("mobius_sub",)),
+    Mutant("addition with a wrong sign in its denominator", _STEREO, '    flat = a * b - k * ss\n', '    flat = a * b + k * ss\n', ("mobius_add", "gyration")),
+    Mutant("addition that loses its digits far out on a sphere", _STEREO, 'where((a > 1) & _far_apart(xx, yy, ss), printed, numerator)', 'numerator', ("mobius_add",), at=(1.0,)),
+    Mutant("subtraction that adds", _STEREO, '    return mobius_add.formula(x, -y, k)', '    return mobius_add.formula(x, y, k)', ("mobius_sub",)),
+    Mutant("subtraction of the other one", _STEREO, '    return mobius_add.formula(x, -y, k)', '    return mobius_add.formula(-x, y, k)', ("mobius_sub",)),
     Mutant("coaddition with a wrong sign", _STEREO, "numerator = a * s + excess * x", "numerator = a * s - excess * x", ("mobius_coadd",), at=(-1.0,)),
-    Mutant("coaddition is addition", _STEREO, "    s = x + y\n    a, b = _flatness(x, k, dim), _flatness(y, k, dim)\n    # b x", "    return mobius_add(x, y, k=k, dim=dim)\n    s = x + y\n    a, b = _flatness(x, k, dim), _flatness(y, k, dim)\n    # b x", ("mobius_coadd",)),
-    Mutant("cosubtraction that coadds", _STEREO, "    return mobius_coadd(x, -y, k=k, dim=dim)", "    return mobius_coadd(x, y, k=k, dim=dim)", ("mobius_cosub",)),
+    Mutant("coaddition is addition", _STEREO, '    s = x + y\n    a, b = _flatness(x, k), _flatness(y, k)\n    # b x', '    return mobius_add.formula(x, y, k)\n    s = x + y\n    a, b = _flatness(x, k), _flatness(y, k)\n    # b x', ("mobius_coadd",)),
+    Mutant("cosubtraction that coadds", _STEREO, '    return mobius_coadd.formula(x, -y, k)', '    return mobius_coadd.formula(x, y, k)', ("mobius_cosub",)),
     Mutant("gyration the other way round", _STEREO, "u + 2 * (wedge(turned) - p * turned)", "u + 2 * (wedge(turned) + p * turned)", ("gyration", "transp")),
     Mutant("gyration without its second-order term", _STEREO, "u + 2 * (wedge(turned) - p * turned)", "u - 2 * p * turned", ("gyration",)),
     Mutant("gyration without its 2", _STEREO, "u + 2 * (wedge(turned)", "u + (wedge(turned)", ("gyration",)),
     Mutant("gyration forgotten", _STEREO, "    return u + 2 * (wedge(turned) - p * turned) / denominator", "    return u", ("gyration", "transp")),
     # --- scalar and matrix multiplication ---
-    Mutant("scalar multiplication in the ball, not in the tangent space", _STEREO, "    return expmap0(r * logmap0(x, k=k, dim=dim), k=k, dim=dim)", "    return r * x", ("mobius_scalar_mul",)),
-    Mutant("scalar multiplication by |r|", _STEREO, "    return expmap0(r * logmap0(x, k=k, dim=dim), k=k, dim=dim)", "    return expmap0(r.abs() * logmap0(x, k=k, dim=dim), k=k, dim=dim)", ("mobius_scalar_mul",)),
+    Mutant("scalar multiplication in the ball, not in the tangent space", _STEREO, '    return stretch * tan_ratio(k * xx * (stretch * stretch)) * x', '    return r * x', ("mobius_scalar_mul",)),
+    Mutant("scalar multiplication by |r|", _STEREO, '    stretch = r * artan_ratio(k * xx)', '    stretch = abs(r) * artan_ratio(k * xx)', ("mobius_scalar_mul",)),
     Mutant("transposed matrix", _STEREO, "(m @ tangent.unsqueeze(-1)).squeeze(-1)", "(m.mT @ tangent.unsqueeze(-1)).squeeze(-1)", ("mobius_matvec",)),
     Mutant("matrix acts on the point", _STEREO, "    tangent = logmap0(x, k=k, dim=dim).movedim(dim, -1)\n", "    tangent = x.movedim(dim, -1)\n", ("mobius_matvec",)),
     Mutant("pointwise product squared", _STEREO, "    return expmap0(w * logmap0(x, k=k, dim=dim), k=k, dim=dim)", "    return expmap0(w * w * logmap0(x, k=k, dim=dim), k=k, dim=dim)", ("mobius_pointwise_mul",)),
     Mutant("function applied to the point", _STEREO, "expmap0(fn(logmap0(x, k=k, dim=dim), *args, **kwargs)", "expmap0(fn(x, *args, **kwargs)", ("mobius_fn_apply",)),
     # --- exponential, logarithm, geodesics, transport ---
-    Mutant("exp0 with the inverse tangent", _STEREO, "    return u * tan_ratio(k * _dot(u, u, dim))", "    return u * artan_ratio(k * _dot(u, u, dim))", ("expmap0",)),
-    Mutant("exp0 with half of the length", _STEREO, "    return u * tan_ratio(k * _dot(u, u, dim))", "    return u * tan_ratio(k * _dot(u, u, dim) / 4)", ("expmap0",)),
-    Mutant("exp without λ", _STEREO, "expmap0(u / _flatness(x, k, dim), k=k, dim=dim)", "expmap0(u, k=k, dim=dim)", ("expmap",)),
-    Mutant("exp with λ for λ/2", _STEREO, "expmap0(u / _flatness(x, k, dim), k=k, dim=dim)", "expmap0(2 * u / _flatness(x, k, dim), k=k, dim=dim)", ("expmap",)),
-    Mutant("log without 2/λ", _STEREO, "    return a * ratio * numerator * torch.rsqrt(ab * denominator)", "    return ratio * numerator * torch.rsqrt(ab * denominator)", ("logmap",)),
-    Mutant("log with λ_y for λ_x", _STEREO, "    return a * ratio * numerator * torch.rsqrt(ab * denominator)", "    return b * ratio * numerator * torch.rsqrt(ab * denominator)", ("logmap",)),
+    Mutant("exp0 with the inverse tangent", _STEREO, '    return u * tan_ratio(k * dot(u, u))', '    return u * artan_ratio(k * dot(u, u))', ("expmap0",)),
+    Mutant("exp0 with half of the length", _STEREO, '    return u * tan_ratio(k * dot(u, u))', '    return u * tan_ratio(k * dot(u, u) / 4)', ("expmap0",)),
+    Mutant("exp without λ", _STEREO, 'sealed(u / _flatness(x, k))', 'u', ("expmap",)),
+    Mutant("exp with λ for λ/2", _STEREO, 'sealed(u / _flatness(x, k))', 'sealed(2 * u / _flatness(x, k))', ("expmap",)),
+    Mutant("log without 2/λ", _STEREO, '    return a * ratio / sqrt(ab * denominator) * numerator', '    return ratio / sqrt(ab * denominator) * numerator', ("logmap",)),
+    Mutant("log with λ_y for λ_x", _STEREO, '    return a * ratio / sqrt(ab * denominator) * numerator', '    return b * ratio / sqrt(ab * denominator) * numerator', ("logmap",)),
     Mutant("arcsine near antipodes", _STEREO, "    wide = z > 0.25\n", "    wide = z > 0.999999\n", ("dist", "logmap"), at=(1.0,)),
-    Mutant("geodesic from y to x", _STEREO, "    t = torch.where(between, t, 0.5)\n", "    t = 1 - torch.where(between, t, 0.5)\n", ("geodesic",)),
-    Mutant("straight line for geodesic", _STEREO, "    return torch.where(between, _lowered(spatial, height, length2, k, dim, pole=torch.nan), beyond)", "    return x + t * (y - x)", ("geodesic",)),
-    Mutant("geodesic whose velocity is a difference of large terms", _STEREO, "    close = (z.abs() < 1) & (", "    close = (z.abs() < 0) & (", ("geodesic",)),
+    Mutant("geodesic from y to x", _STEREO, '    t = where(between, t, 0.5)\n', '    t = 1 - where(between, t, 0.5)\n', ("geodesic",)),
+    Mutant("straight line for geodesic", _STEREO, '    return where(between, lowered(spatial, height, length2, k, pole=torch.nan), beyond)', '    return x + t * (y - x)', ("geodesic",)),
+    Mutant("geodesic whose velocity is a difference of large terms", _STEREO, '    close = (abs(z) < 1) & (', '    close = (abs(z) < 0) & (', ("geodesic",)),
     Mutant("geodesic between close points that turns back", _STEREO, "2 * t - 1\n    even", "1 - 2 * t\n    even", ("geodesic",)),
     Mutant("unit geodesic of double speed", _STEREO, "    half = t / 2\n", "    half = t\n", ("geodesic_unit",)),
-    Mutant("unit geodesic that reads the length of u", _STEREO, "    direction = u * torch.rsqrt(torch.where(squared == 0, 1.0, squared))\n", "    direction = u\n", ("geodesic_unit",)),
-    Mutant("transport without the ratio of λ", _STEREO, "    return gyration(y, -x, v, k=k, dim=dim) * quotient\n", "    return gyration(y, -x, v, k=k, dim=dim)\n", ("transp",)),
-    Mutant("transport with the ratio upside down", _STEREO, "    return gyration(y, -x, v, k=k, dim=dim) * quotient\n", "    return gyration(y, -x, v, k=k, dim=dim) / quotient\n", ("transp",)),
-    Mutant("transport's ratio by two numbers rounded apart", _STEREO, "    quotient = careful_flatness(y, k, dim) / careful_flatness(x, k, dim)", "    quotient = _flatness(y, k, dim) / _flatness(x, k, dim)", (), dtype=torch.float32, at=(-1.0,), laws=("curvature_derivative_*of_transp",)),
-    Mutant("transport with swapped ends", _STEREO, "gyration(y, -x, v, k=k, dim=dim)", "gyration(x, -y, v, k=k, dim=dim)", ("transp",)),
-    Mutant("transport from the origin upside down", _STEREO, "    return v * _flatness(y, k, dim)", "    return v / _flatness(y, k, dim)", ("transp0",)),
-    Mutant("transport to the origin that does nothing", _STEREO, "    return v / _flatness(x, k, dim)", "    return v", ("transp0back",)),
+    Mutant("unit geodesic that reads the length of u", _STEREO, '    direction = u / sqrt(where(squared == 0, 1.0, squared))\n', '    direction = u\n', ("geodesic_unit",)),
+    Mutant("transport without the ratio of λ", _STEREO, '    return quotient * gyration.formula(y, -x, v, k)\n', '    return gyration.formula(y, -x, v, k)\n', ("transp",)),
+    Mutant("transport with the ratio upside down", _STEREO, '    return quotient * gyration.formula(y, -x, v, k)\n', '    return gyration.formula(y, -x, v, k) / quotient\n', ("transp",)),
+    Mutant("transport's ratio by two numbers rounded apart", _STEREO, '    quotient = careful_flatness(y, k) / careful_flatness(x, k)', '    quotient = _flatness(y, k) / _flatness(x, k)', (), dtype=torch.float32, at=(-1.0,), laws=("curvature_derivative_*of_transp",), plain=True),
+    Mutant("transport with swapped ends", _STEREO, 'gyration.formula(y, -x, v, k)', 'gyration.formula(x, -y, v, k)', ("transp",)),
+    Mutant("transport from the origin upside down", _STEREO, '    return v * _flatness(y, k)', '    return v / _flatness(y, k)', ("transp0",)),
+    Mutant("transport to the origin that does nothing", _STEREO, '    return v / _flatness(x, k)', '    return v', ("transp0back",)),
     # --- distances and planes ---
-    Mutant("distance without its 2", _STEREO, "    return _reduced(2 * safe_sqrt(squared) * torch.rsqrt(ab) * ratio", "    return _reduced(safe_sqrt(squared) * torch.rsqrt(ab) * ratio", ("dist",)),
-    Mutant("distance by dot products", _STEREO, "    squared = _dot(difference, difference, dim)\n", "    squared = (xx + yy - 2 * _dot(x, y, dim)).clamp(min=0.0)\n", ("dist",)),
-    Mutant("distance by artanh of the difference", _STEREO, "    squared, ab, ratio = _separation(x, y, k, dim)\n    return _reduced(2 * safe_sqrt(squared) * torch.rsqrt(ab) * ratio, dim, keepdim)", "    return dist0(mobius_add(-x, y, k=k, dim=dim), k=k, dim=dim, keepdim=keepdim)", ("dist",), at=(-1.0,)),
+    Mutant("distance without its 2", _STEREO, '    return 2 * safe_sqrt(squared) / sqrt(ab) * ratio', '    return safe_sqrt(squared) / sqrt(ab) * ratio', ("dist",)),
+    Mutant("distance by dot products", _STEREO, '    squared = dot(x - y, x - y)\n', '    squared = maximum(xx + yy - 2 * dot(x, y), 0.0)\n', ("dist",)),
+    Mutant("distance by artanh of the difference", _STEREO, '    squared, ab, ratio = _separation(x, y, k)\n    return 2 * safe_sqrt(squared) / sqrt(ab) * ratio', '    return dist0.formula(sealed(mobius_add.formula(-x, y, k)), k)', ("dist",), at=(-1.0,)),
     Mutant("distance with one λ", _STEREO, "    ab = a * b\n    complement", "    ab = a\n    complement", ("dist",)),
-    Mutant("squared distance that is not squared", _STEREO, "_reduced(4 * squared / ab * ratio * ratio", "_reduced(4 * squared / ab * ratio", ("dist2",)),
-    Mutant("squared distance through the root, with no Hessian", _STEREO, "    return _reduced(4 * squared / ab * ratio * ratio, dim, keepdim)", "    return _reduced((2 * safe_sqrt(squared) * torch.rsqrt(ab) * ratio) ** 2, dim, keepdim)", ("dist2",)),
-    Mutant("distance to the origin of half the size", _STEREO, "    return _reduced(2 * safe_sqrt(squared) * artan_ratio(k * squared)", "    return _reduced(safe_sqrt(squared) * artan_ratio(k * squared)", ("dist0",)),
+    Mutant("squared distance that is not squared", _STEREO, '4 * squared / ab * ratio * ratio\n\n', '4 * squared / ab * ratio\n\n', ("dist2",)),
+    Mutant("squared distance through the root, with no Hessian", _STEREO, '    return 4 * squared / ab * ratio * ratio\n', '    return (2 * safe_sqrt(squared) / sqrt(ab) * ratio) ** 2\n', ("dist2",)),
+    Mutant("distance to the origin of half the size", _STEREO, '    return 2 * safe_sqrt(squared) * artan_ratio(k * squared)', '    return safe_sqrt(squared) * artan_ratio(k * squared)', ("dist0",)),
     Mutant("plane distance without its 2", _STEREO, "    sine = 2 * along / flat\n", "    sine = along / flat\n", ("dist2plane",)),
-    Mutant("plane distance of a normal that is not normalised", _STEREO, "    along = along / length\n", "", ("dist2plane",)),
-    Mutant("plane distance always signed", _STEREO, "    if not signed:\n        distance = distance.abs()\n", "", ("dist2plane",)),
-    Mutant("plane distance scaled twice", _STEREO, "distance * safe_sqrt(squared)", "distance * squared", ("dist2plane",)),
-    Mutant("plane distance with swapped point and plane", _STEREO, "_add_parts(-p, x, k, dim)", "_add_parts(-x, p, k, dim)", ("dist2plane",)),
-    Mutant("antipode of a ball", _STEREO, "    return -x / torch.where(squared > 0, squared, 1.0)", "    return -x", ("antipode",), at=(1.0,)),
+    Mutant("plane distance of a normal that is not normalised", _STEREO, '    length = sqrt(where(squared == 0, 1.0, squared))\n    flat =', '    length = 1.0\n    flat =', ("dist2plane",)),
+    Mutant("plane distance always signed", _STEREO, '        if not signed:\n            distance = abs(distance)\n', '', ("dist2plane",)),
+    Mutant("plane distance scaled twice", _STEREO, 'distance * safe_sqrt(dot(a, a)) if', 'distance * dot(a, a) if', ("dist2plane",)),
+    Mutant("plane distance with swapped point and plane", _STEREO, '_add_parts(-p, x, k)', '_add_parts(-x, p, k)', ("dist2plane",)),
+    Mutant("antipode of a ball", _STEREO, '    return -x / where(squared > 0, squared, 1.0)', '    return -x', ("antipode",), at=(1.0,)),
     # --- midpoints ---
-    Mutant("midpoint as the mean of coordinates", _STEREO, "    middle = _midpoint(xs, w, k, dim, total, lambda value: value)\n", "    middle = total(w * xs) / total(w)\n", ("weighted_midpoint",)),
-    Mutant("midpoint that forgets the weights in its height", _STEREO, "total(w * (lam - 1))", "total(lam - 1)", ("weighted_midpoint",)),
-    Mutant("midpoint with λ for λ − 1", _STEREO, "total(w * (lam - 1))", "total(w * lam)", ("weighted_midpoint",)),
-    Mutant("midpoint that cancels near the boundary", _STEREO, "    steep = 2 * length2 < height * height\n", "    steep = length2 < -1\n", ("weighted_midpoint",), dtype=torch.float32, at=(-1.0,)),
-    Mutant("linear combination that does not scale", _STEREO, "    if lincomb:\n        middle", "    if False:\n        middle", ("weighted_midpoint",)),
-    Mutant("segments summed into the wrong row", _STEREO, ".index_add(0, index, value)", ".index_add(0, index.roll(1), value)", ("segment_midpoint",)),
-    Mutant("centroid without its floor and weight", _STEREO, "    return _lowered(spatial, height, torch.maximum(length2, floor), k, dim)", "    return _lowered(spatial, height, floor, k, dim)", ("centroid",)),
+    Mutant("midpoint as the mean of coordinates", _MIDPOINTS, '    middle = _midpoint(grouped(xs), w, bent, Operation.total, lambda row: row)\n', '    middle = (w * grouped(xs)).sum(-2, keepdim=True) / w.sum(-2, keepdim=True)\n', ("weighted_midpoint",)),
+    Mutant("midpoint that forgets the weights in its height", _MIDPOINTS, 'w * (2 / careful_flatness(x, k) - 1)', '2 / careful_flatness(x, k) - 1', ("weighted_midpoint",)),
+    Mutant("midpoint with λ for λ − 1", _MIDPOINTS, 'w * (2 / careful_flatness(x, k) - 1)', 'w * (2 / careful_flatness(x, k))', ("weighted_midpoint",)),
+    Mutant("midpoint that cancels near the boundary", _MIDPOINTS, "    steep = 2 * length2 < height * height\n", "    steep = length2 < -1\n", ("weighted_midpoint",), dtype=torch.float32, at=(-1.0,)),
+    Mutant("linear combination that does not scale", _MIDPOINTS, "    if lincomb:\n        middle", "    if False:\n        middle", ("weighted_midpoint",)),
+    Mutant("segments summed into the wrong row", _MIDPOINTS, ".index_add(0, index, value)", ".index_add(0, index.roll(1), value)", ("segment_midpoint",)),
+    Mutant("centroid without its floor and weight", _MIDPOINTS, '    return lowered(spatial, height, maximum(length2, floor), k)', '    return lowered(spatial, height, floor, k)', ("centroid",)),
     # --- models ---
     Mutant("hyperboloid of another radius", _MODELS, "    time = (1 + c * squared) * lam / (2 * _root(c))", "    time = (1 + c * squared) * lam / 2", ("ball_to_lorentz",), at=(-4.0,)),
     Mutant("hyperboloid point that is not on it", _MODELS, "    return torch.cat([time, lam * x], dim=-1)", "    return torch.cat([time, x], dim=-1)", ("ball_to_lorentz",), at=(-1.0,)),
     Mutant("ball from hyperboloid without the root", _MODELS, "space_part(x) / (1 + _root(c) * time_part(x))", "space_part(x) / (1 + time_part(x))", ("lorentz_to_ball",), at=(-4.0,)),
-    Mutant("Klein without its 2", _MODELS, "    return 2 * x / (1 + c * _squared(x))", "    return x / (1 + c * _squared(x))", ("ball_to_klein",), at=(-1.0,)),
-    Mutant("ball from Klein with the wrong sign", _MODELS, "torch.sqrt(_flatness(x, c))", "torch.sqrt(1 + c * _squared(x))", ("klein_to_ball",), at=(-1.0,)),
+    Mutant("Klein without its 2", _MODELS, '    return 2 * x / (1 + c * dot(x, x))', '    return x / (1 + c * dot(x, x))', ("ball_to_klein",), at=(-1.0,)),
+    Mutant("ball from Klein with the wrong sign", _MODELS, 'sqrt(_flatness(x, c))', 'sqrt(1 + c * dot(x, x))', ("klein_to_ball",), at=(-1.0,)),
     Mutant("sphere upside down", _MODELS, "    pole = (1 - k * squared) * lam / (2 * _root(k))", "    pole = -(1 - k * squared) * lam / (2 * _root(k))", ("stereo_to_sphere",), at=(1.0,)),
     Mutant("projection from the other pole", _MODELS, "1 + pole)\n    return rest / height", "1 - pole)\n    return rest / height", ("sphere_to_stereo",), at=(1.0,)),
     Mutant("hyperboloid distance without its 2", _MODELS, "    return 2 * half if keepdim else (2 * half).squeeze(-1)", "    return half if keepdim else half.squeeze(-1)", ("lorentz_dist",), at=(-1.0,)),
     Mutant("sphere distance as the chord", _MODELS, "2 / _root(k) * torch.atan2(chord, torch.where(nowhere, 1.0, cochord))", "chord", ("sphere_dist",), at=(1.0,)),
     Mutant("hyperboloid exp0 without the curvature", _MODELS, "    z = -c * _squared(v)\n", "    z = -_squared(v)\n", ("lorentz_expmap0",), at=(-4.0,)),
     # --- precision ---
-    Mutant("half precision computed in half precision", _CONTRACT, "    inner = torch.float32 if half else dtype\n".replace("    inner", "        inner"), "        inner = dtype\n        half = False\n", ("dist",), laws=("half_precision_of_*",)),
+    Mutant("half precision computed in half precision", _CONTRACT, '        inner = torch.float32 if dtype in _HALF else dtype\n        values', '        inner = dtype\n        values', ("dist",), laws=("half_precision_of_*",)),
     # --- manifolds ---
     Mutant("a curvature that is stale", _MANIFOLD, '        return -self._magnitude\n', '        if not hasattr(self, "_seen"):\n            self._seen = -self._magnitude.detach()\n        return self._seen\n', (), target=_ball, laws=("curvature_*", "zero_curvature_trains")),
     Mutant("a curvature behind a clamp", _CURVATURE, "    put_back(stored, minimum)\n    return stored.clone()\n\n\ndef curvature", "    return torch.relu(stored - minimum) + minimum\n\n\ndef curvature", (), target=_ball, laws=("curvature_*", "zero_curvature_trains")),
@@ -208,21 +211,21 @@ MUTANTS = [
     Mutant("hyperboloid distance with c for its root, at c = 1", _MODELS, "    height_x, height_y = 1 + root * time_part(x), 1 + root * time_part(y)", "    height_x, height_y = 1 + c * time_part(x), 1 + c * time_part(y)", ("lorentz_dist",), at=(-1.0,)),
     Mutant("sphere distance without the radius, at k = 1", _MODELS, "2 / _root(k) * torch.atan2(chord", "2 * torch.atan2(chord", ("sphere_dist",), at=(1.0,)),
     Mutant("sphere exponential with k for its root, at k = 1", _MODELS, "    z = k * _squared(v)\n    return torch.cat([cos_ratio(z) / _root(k), sin_ratio(z) * v], dim=-1)", "    z = k * _squared(v)\n    return torch.cat([cos_ratio(z) / k, sin_ratio(z) * v], dim=-1)", ("sphere_expmap0",), at=(1.0,)),
-    Mutant("distance whose curvature is detached", _STEREO, "    squared, ab, ratio = _separation(x, y, k, dim)\n    return _reduced(2 *", "    squared, ab, ratio = _separation(x, y, k.detach() if isinstance(k, Tensor) else k, dim)\n    return _reduced(2 *", ("dist",)),
-    Mutant("logarithm at the origin whose gradient is detached in its size", _STEREO, "    return x * artan_ratio(k * _dot(x, x, dim))", "    return x * artan_ratio(k * _dot(x, x, dim).detach())", ("logmap0",)),
-    Mutant("sphere's plane distance by its sine alone", _STEREO, "    distance = sine * _half_distance_ratio(sine * sine, cosine2.clamp(min=0.0), k)", "    distance = sine * arsin_ratio(k * sine * sine)", ("dist2plane",), at=(1.0,)),
+    Mutant("distance whose curvature is detached", _STEREO, '    squared, ab, ratio = _separation(x, y, k)\n    return 2 *', '    squared, ab, ratio = _separation(x, y, k if isinstance(k, float) else k.detach())\n    return 2 *', ("dist",)),
+    Mutant("logarithm at the origin whose gradient is detached in its size", _STEREO, '    return x * artan_ratio(k * dot(x, x))', '    return x * artan_ratio((k * dot(x, x)).detach())', ("logmap0",)),
+    Mutant("sphere's plane distance by its sine alone", _STEREO, '    return sine * _half_distance_ratio(sine * sine, maximum(cosine2, 0.0), k)', '    return sine * arsin_ratio(k * sine * sine)', ("dist2plane",), at=(1.0,)),
     Mutant("float64 kept off the boundary by float32's margin", _CONTRACT, "return 4.0 * torch.finfo(dtype).eps", "return 4.0 * torch.finfo(torch.float32).eps", ("expmap0", "logmap0"), target=_ball),
     Mutant("a curvature clamped from above", _CURVATURE, "        return stored.clamp(min=minimum)\n", "        return stored.clamp(min=minimum, max=100.0)\n", (), target=_ball, laws=("curvature_survives_construction",)),
     Mutant("a product whose factors swap their curvature", _PRODUCT, "        pieces = zip(manifold.manifolds, v.split(", "        pieces = zip(reversed(manifold.manifolds), v.split(", (), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(0.5), 2), (package.manifolds.PoincareBall(2.0), 2)), laws=("frame", "metric", "maps"), dim=4),
     # --- what a stranger tried, and what no law had noticed ---
-    Mutant('geodesic by the exponential of the logarithm, which loses its end', _STEREO, '    return torch.where(between, _lowered(spatial, height, length2, k, dim, pole=torch.nan), beyond)', '    return expmap(x, t * logmap(x, y, k=k, dim=dim), k=k, dim=dim)', (), laws=('curvature_derivative_of_geodesic', 'oracle_geodesic',), at=(-1.0,)),
-    Mutant('midpoint whose weights have lost their digits', _STEREO, '    flat = careful_flatness(x, k, dim)\n', '    flat = _flatness(x, k, dim)\n', (), laws=('curvature_derivative_near_the_boundary_of_weighted_midpoint',), at=(-1.0,), dtype=torch.float32),
-    Mutant('logarithm of two flatnesses rounded apart', _STEREO, '_add_parts(-x, y, k, dim, linked=True)', '_add_parts(-x, y, k, dim)', (), laws=('curvature_derivative_near_the_boundary_of_logmap',), at=(-1.0,), dtype=torch.float32),
-    Mutant('centroid without its lower bound', _STEREO, 'torch.maximum(length2, floor), k, dim)', 'length2, k, dim)', (), laws=('centroid_of_one_point',), at=(-1.0,), dtype=torch.float32),
+    Mutant('geodesic by the exponential of the logarithm, which loses its end', _STEREO, '    return where(between, lowered(spatial, height, length2, k, pole=torch.nan), beyond)', '    return expmap.formula(x, time * logmap.formula(x, y, k), k)', (), laws=('curvature_derivative_of_geodesic', 'oracle_geodesic',), at=(-1.0,)),
+    Mutant('midpoint whose weights have lost their digits', _MIDPOINTS, '    return w * (2 / careful_flatness(x, k)) * x', '    return w * (2 / _flatness(x, k)) * x', (), laws=('curvature_derivative_near_the_boundary_of_weighted_midpoint',), at=(-1.0,), dtype=torch.float32, plain=True),
+    Mutant('logarithm of two flatnesses rounded apart', _STEREO, '_add_parts(-x, y, k, linked=True)', '_add_parts(-x, y, k)', (), laws=('curvature_derivative_near_the_boundary_of_logmap',), at=(-1.0,), dtype=torch.float32, plain=True),
+    Mutant('centroid without its lower bound', _MIDPOINTS, 'maximum(length2, floor), k)', 'length2, k)', (), laws=('centroid_of_one_point',), at=(-1.0,), dtype=torch.float32),
     Mutant('function that does not hear what it is handed', _STEREO, 'expmap0(fn(logmap0(x, k=k, dim=dim), *args, **kwargs), k=k, dim=dim)', 'expmap0(fn(logmap0(x, k=k, dim=dim)), k=k, dim=dim)', (), laws=('functions_compose',)),
-    Mutant('coordinates beyond the eighth are lost', _STEREO, '    return (x * y).sum(dim=dim, keepdim=True)', '    return (x * y).narrow(dim, 0, min(x.shape[dim], 8)).sum(dim=dim, keepdim=True)', (), laws=('more_dimensions_change_nothing',)),
-    Mutant('a large curvature is clamped in λ', _STEREO, '    return _at_least(1 + k * _dot(x, x, dim), k)', '    return _at_least(1 + (k.clamp(min=-50.0) if isinstance(k, Tensor) else max(k, -50.0)) * _dot(x, x, dim), k)', (), laws=('stretching_of_lambda_x',), at=(-1.0,)),
-    Mutant('series of a ratio used from 1e-4 on only', _SCALARS, '_SERIES_RADIUS = 0.02', '_SERIES_RADIUS = 1e-4', (), laws=('curvature_derivative_of_*',), dtype=torch.float32),
+    Mutant('coordinates beyond the eighth are lost', _LLVM, 'out.line("%ragged = icmp ne i64 %whole, %d")', 'out.line("%ragged = icmp slt i64 %d, 8")', (), laws=('more_dimensions_change_nothing',)),
+    Mutant('a large curvature is clamped in λ', _STEREO, '    return _at_least(1 + k * dot(x, x), k)', '    return _at_least(1 + (max(k, -50.0) if isinstance(k, float) else maximum(k, -50.0)) * dot(x, x), k)', (), laws=('stretching_of_lambda_x',), at=(-1.0,)),
+    Mutant('series of a ratio used from 1e-4 on only', _SCALARS, '_SERIES_RADIUS = 0.02', '_SERIES_RADIUS = 1e-4', (), laws=('curvature_derivative_of_*',), dtype=torch.float32, plain=True),
     Mutant('retraction that leaves the ball', _MANIFOLD, '    def retr(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:\n        return hm.project(x + u, k=self.k, dim=dim)', '    def retr(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:\n        return x + u', (), laws=('results_are_points',), target=_ball),
     Mutant('retraction that goes 1 % short', _MANIFOLD, '        return hm.project(x + u, k=self.k, dim=dim)', '        return hm.project(x + 0.99 * u, k=self.k, dim=dim)', (), laws=('retraction_agrees_to_first_order',), target=_ball),
     Mutant('mobius_scalar_mul that leaves the ball', _MANIFOLD, '        return self._finished(hm.mobius_scalar_mul(r, x, k=self.k, dim=dim), project, dim)', '        return hm.mobius_scalar_mul(r, x, k=self.k, dim=dim)', (), laws=('results_are_points',), target=_ball),
@@ -248,15 +251,15 @@ MUTANTS = [
     Mutant("Klein's inner product that ignores keepdim", _KLEIN, '        return value if keepdim else value.squeeze(-1)', '        return value.squeeze(-1)', (), laws=('numbers_keep_their_dimension',), target=lambda package: package.manifolds.Klein(1.0)),
     Mutant('product distance that ignores keepdim', _PRODUCT, '        return distance.unsqueeze(-1) if keepdim else distance', '        return distance', (), laws=('numbers_keep_their_dimension',), target=lambda package: package.manifolds.Product((package.manifolds.PoincareBall(), 2), (geoopt.Sphere(), 2)), dim=4),
     # --- and what a second stranger tried ---
-    Mutant('arcsine of a sine that rounding made larger than 1', _SCALARS, 'torch.asin(s.clamp(max=1.0)) / s', 'torch.asin(s) / s', (), laws=('curved_trigonometry_is_symmetric',), at=(1.0,)),
+    Mutant('arcsine of a sine that rounding made larger than 1', _SCALARS, 'asin(minimum(s, 1.0)) / s', 'asin(s) / s', (), laws=('curved_trigonometry_is_symmetric',), at=(1.0,)),
     Mutant('curved tangent of the absolute value', _STEREO, '    return x * tan_ratio(k * x * x)', '    return x.abs() * tan_ratio(k * x * x)', (), laws=('curved_trigonometry_is_symmetric',)),
-    Mutant('nothing keeps the edge from infinity', _STEREO, 'return flatness.clamp(min=torch.finfo(flatness.dtype).eps / 2)', 'return flatness', (), laws=('the_edge_is_finite',), at=(-1.0,), dtype=torch.float32),
-    Mutant('projection with a detached length', _STEREO, 'torch.rsqrt(torch.where(outside, squared, 1.0))\n    return torch.where(outside, x * factor, x)', 'torch.rsqrt(torch.where(outside, squared, 1.0)).detach()\n    return torch.where(outside, x * factor, x)', (), laws=('projection_has_its_derivative',), at=(-1.0,)),
+    Mutant('nothing keeps the edge from infinity', _STEREO, 'return maximum(flatness, rounding(flatness) / 2)', 'return flatness', (), laws=('the_edge_is_finite',), at=(-1.0,), dtype=torch.float32, plain=True),
+    Mutant('projection with a detached length', _STEREO, 'sqrt(where(outside, squared, 1.0))\n    return where(outside, x * factor, x)', 'sqrt(where(outside, squared.detach(), 1.0))\n    return where(outside, x * factor, x)', (), laws=('projection_has_its_derivative',), at=(-1.0,)),
     Mutant('a margin of twice the size', _CONTRACT, 'return 4.0 * torch.finfo(dtype).eps', 'return 8.0 * torch.finfo(dtype).eps', (), laws=('projection_wastes_no_room',), at=(-1.0,)),
-    Mutant('geodesic that turns round at its end', _STEREO, 'torch.where(after, 1 - t, t))', 'torch.where(after, t - 1, t))', (), laws=('geodesic_goes_on_beyond_its_ends',)),
-    Mutant('a careful dot product that is a plain one', _SCALARS, '    return plain + (high + low - plain.detach())', '    return plain', (), laws=('curvature_derivative_near_the_boundary_of_*',), at=(-1.0,)),
-    Mutant('a curvature that brings its own dtype', _CONTRACT, '            if curvature.dtype != inner:\n                kwargs[curvature_name] = curvature.to(inner)\n', '', (), laws=('curvature_takes_the_dtype_of_the_points',), at=(-1.0,), dtype=torch.float32),
-    Mutant('a curvature detached where it is converted', _CONTRACT, 'kwargs[curvature_name] = curvature.to(inner)', 'kwargs[curvature_name] = curvature.detach().to(inner)', (), laws=('curvature_takes_the_dtype_of_the_points',), at=(-1.0,)),
+    Mutant('geodesic that turns round at its end', _STEREO, 'where(after, 1 - t, t))', 'where(after, t - 1, t))', (), laws=('geodesic_goes_on_beyond_its_ends',)),
+    Mutant('a careful dot product that is a plain one', _WORDS, 'tape.dot(x, y, "careful_dot" if tape.wide else "dot")', 'tape.dot(x, y)', (), laws=('curvature_derivative_near_the_boundary_of_*',), at=(-1.0,)),
+    Mutant('a curvature that brings its own dtype', _CONTRACT, '            value.to(inner) if isinstance(value, Tensor) and value.dtype != inner else value\n            for value in (*args, curvature)\n', '            *[value.to(inner) if isinstance(value, Tensor) and value.dtype != inner else value for value in args],\n            curvature,\n', (), laws=('curvature_takes_the_dtype_of_the_points',), at=(-1.0,), dtype=torch.float32, plain=True),
+    Mutant('a curvature detached where it is converted', _CONTRACT, '            for value in (*args, curvature)\n', '            for value in (*args, curvature.detach() if isinstance(curvature, Tensor) else curvature)\n', (), laws=('curvature_takes_the_dtype_of_the_points',), at=(-1.0,)),
     Mutant('hyperboloid whose k is c', _LORENTZ, '        return 1 / self.c\n', '        return self.c\n', (), laws=('state_dicts_of_geoopt_load',), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant("hyperboloid that reads geoopt's k as c", _LORENTZ, 'state_dict[prefix + "stored_c"] = 1 / legacy', 'state_dict[prefix + "stored_c"] = legacy', (), laws=('state_dicts_of_geoopt_load',), target=lambda package: package.manifolds.Lorentz(1.0)),
     Mutant('hyperboloid that takes every vector for tangent', _LORENTZ, '        if bool((self._form(x, u).abs() <=', '        if True or bool((self._form(x, u).abs() <=', (), laws=('what_is_no_tangent_is_told',), target=lambda package: package.manifolds.Lorentz(1.0)),
@@ -288,7 +291,7 @@ def _package(mutant: Mutant, folder: Path) -> ModuleType:
     """The mutated copy of hgeo.math and hgeo.manifolds, under a name of its own."""
     name = f"hgeo_mutant_{next(_NUMBERS)}"
     home = folder / name
-    for room in ("math", "manifolds"):
+    for room in ("kernels", "math", "manifolds"):
         shutil.copytree(_SOURCE / room, home / room, ignore=shutil.ignore_patterns("__pycache__"))
     (home / "__init__.py").write_text("")
     path = home / mutant.file
@@ -297,7 +300,9 @@ def _package(mutant: Mutant, folder: Path) -> ModuleType:
     path.write_text(text.replace(mutant.old, mutant.new))
     for file in home.rglob("*.py"):
         text = file.read_text()
-        file.write_text(text.replace("hgeo.math", f"{name}.math").replace("hgeo.manifolds", f"{name}.manifolds"))
+        for room in ("kernels", "math", "manifolds"):
+            text = text.replace(f"hgeo.{room}", f"{name}.{room}")
+        file.write_text(text)
     sys.path.insert(0, str(folder))
     try:
         package = importlib.import_module(name)
@@ -333,11 +338,19 @@ def _killers(
         targets = [mutant.target(package)]
         for name in ("exp0", "log0", "dist", "frame_scale", "ambient_dim", "geometry"):
             monkeypatch.setattr(hgeo.manifolds, name, getattr(package.manifolds, name))
+    form = package.kernels.plain_torch if mutant.plain else contextlib.nullcontext
     for entry in _chosen(mutant, everything):
         for target in targets:
-            report = check_manifold(
-                target, dim=mutant.dim, laws=entry, dtype=mutant.dtype, max_examples=100, shrink=False, name=mutant.name
-            )
+            with form():
+                report = check_manifold(
+                    target,
+                    dim=mutant.dim,
+                    laws=entry,
+                    dtype=mutant.dtype,
+                    max_examples=100,
+                    shrink=False,
+                    name=mutant.name,
+                )
             if report.failures:
                 yield entry.name
                 break

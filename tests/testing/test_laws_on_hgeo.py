@@ -171,6 +171,22 @@ def test_a_geodesic_between_points_that_touch_keeps_the_digits_of_its_velocity(k
     torch.testing.assert_close(velocity, hgeo.math.logmap(x, y, k=k), rtol=16 * torch.finfo(dtype).eps, atol=0)
 
 
+@pytest.mark.parametrize(
+    ("name", "points"),
+    [
+        ("gradient_of_dist", {"x": [0.0, 0.1], "y": [-6.0e-16, 0.1]}),
+        ("gradient_of_dist2", {"x": [0.0, 0.14], "y": [0.0, 0.14]}),
+        ("gradient_of_dist2plane", {"x": [0.0, 0.6044134], "y": [1.2747549e-15, 0.6044134], "g": [0.7, 0.7]}),
+    ],
+)
+@pytest.mark.parametrize("manifold", [hgeo.PoincareBall(1.0), hgeo.SphereProjection(1.0), hgeo.Stereographic(0.0)])
+def test_points_that_all_but_touch_keep_the_direction_of_their_gradient(
+    manifold: object, name: str, points: dict[str, list[float]]
+) -> None:
+    entry = laws.REGISTER[name]
+    assert entry.error(manifold, dtype=torch.float32, **points) < 0.05 * entry.tolerance(torch.float32)
+
+
 @pytest.mark.parametrize("name", ["oracle_geodesic", "curvature_derivative_of_geodesic", "gradient_of_geodesic"])
 def test_no_law_asks_for_the_point_at_infinity(name: str) -> None:
     x = torch.tensor([0.0, 0.0, -10.0])

@@ -1,0 +1,385 @@
+"""An operation of geometry: one plain function of rows and numbers, carried out by torch or as one compiled loop."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import ctypes
+import functools
+import inspect
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from hgeo.kernels._derivative import backward
+from hgeo.kernels._library import Compiled, compiled
+from hgeo.kernels._llvm import Argument, write
+from hgeo.kernels._symbols import NumberSymbol, RowSymbol, Tape
+
+__all__ = ["Operation", "plain_torch"]
+
+_KINDS = {torch.float32: "float", torch.float64: "double"}
+
+
+class Operation:
+    """An operation that is declared by one plain function, its *formula*.
+
+    The formula is written in the words of :mod:`hgeo.kernels`; its arguments are annotated as ``Row`` or ``Number``,
+    and so is its result. It is carried out on torch's tensors as it stands: that gives the form for ``torch.compile``,
+    ``torch.func``, devices other than the CPU, and derivatives of any order. On float32 and float64 tensors of the CPU
+    it is called once with symbols, written down as a loop over the rows, differentiated, compiled (llvmlite, which
+    comes with Numba) and kept in the user's cache. Where that is not possible it is torch's form again.
+
+    Rows and numbers broadcast; a number has size 1 in its last dimension, or is a float or a tensor of no dimension.
+
+    >>> import torch
+    >>> from hgeo.kernels import Number, Operation, Row, dot
+    >>> @Operation
+    ... def reflection(x: Row, a: Row) -> Row:
+    ...     return x - 2 * dot(x, a) / dot(a, a) * a
+    >>> x = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
+    >>> reflection(x, torch.tensor([1.0, 0.0]))
+    tensor([[-1.,  2.],
+            [-3.,  4.]], grad_fn=<_FusedBackward>)
+    """
+
+    def __init__(self, formula: Callable[..., Any]) -> None:
+        self.formula = formula
+        parameters = inspect.signature(formula).parameters.values()
+        self.names = [p.name for p in parameters]
+        self.is_row = [_word(p.annotation) == "Row" for p in parameters]
+        self.gives_row = _word(inspect.signature(formula).return_annotation) == "Row"
+        self.curved = "k" in self.names or "c" in self.names
+        self._first = self.is_row.index(True)
+        self._signs = (True, False) if self.curved else (False,)  # hyperbolic first; a loop for that refuses k > 0
+        self._kernels: dict[Any, Compiled | None] = {}
+        functools.update_wrapper(self, formula)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The operation. A number comes back with size 1 in its last dimension."""
+        return self._carried_out(False, arguments)
+
+    def total(self, *arguments: Any) -> Any:
+        """The sum of the results over the dimension before the last, which stays with size 1."""
+        return self._carried_out(True, arguments)
+
+    def _carried_out(self, summed: bool, arguments: tuple[Any, ...]) -> Any:
+        if not self._fits(arguments):
+            return self.by_torch(summed, arguments)
+        if torch.is_grad_enabled() and any(isinstance(a, Tensor) and a.requires_grad for a in arguments):
+            return _Fused.apply(self, summed, *arguments)
+        return self.forward(summed, arguments)
+
+    def by_torch(self, summed: bool, arguments: Sequence[Any]) -> Any:
+        result = self.formula(*arguments)
+        if not summed:
+            return result
+        shapes = [a.shape[:-1] for a in arguments if isinstance(a, Tensor)]
+        return result.expand(*torch.broadcast_shapes(*shapes), result.shape[-1]).sum(-2, keepdim=True)
+
+    # --- which form ---
+
+    def _fits(self, arguments: Sequence[Any]) -> bool:
+        """Whether the compiled loop can take these arguments; only what metadata show is looked at."""
+        if torch.compiler.is_compiling() or not _ALLOWED.get() or _transformed():
+            return False
+        dtype = size = None
+        for value, is_row in zip(arguments, self.is_row, strict=True):
+            if not isinstance(value, Tensor):
+                if is_row or not isinstance(value, float | int):
+                    return False
+                continue
+            if not _in_memory(value) or value.dtype not in _KINDS:
+                return False
+            if is_row:
+                if not value.dim():
+                    return False
+                if dtype is None:
+                    dtype, size = value.dtype, value.shape[-1]
+                elif dtype != value.dtype or size != value.shape[-1]:
+                    return False
+            elif value.dim() and value.shape[-1] != 1:
+                return False
+        return dtype is not None
+
+    # --- the compiled form ---
+
+    def _kernel(self, key: tuple[Any, ...]) -> Compiled | None:
+        """The compiled loop for what :meth:`written` takes; None if it cannot be had."""
+        if key not in self._kernels:
+            kernel = None
+            try:
+                kernel = compiled(self.written(*key))
+            except ImportError:  # Numba, and llvmlite with it, is not installed
+                pass
+            except Exception as error:
+                warnings.warn(
+                    f"{self.formula.__name__}: no compiled kernel ({type(error).__name__}: {error}); torch does it, "
+                    "more slowly",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+            self._kernels[key] = kernel
+        return self._kernels[key]
+
+    def written(
+        self,
+        dtypes: tuple[torch.dtype, ...],
+        wanted: tuple[bool, ...] | None = None,
+        summed: bool = False,
+        hyperbolic: bool = False,
+    ) -> str:
+        """The loop in LLVM's language for arguments of these dtypes: forward, or backward to those ``wanted``."""
+        dtype = dtypes[self._first]
+        kind = _KINDS[dtype]
+        tape = Tape(eps=torch.finfo(dtype).eps, wide=dtype == torch.float64, hyperbolic=hyperbolic)
+        symbols = [tape.new_row() if row else tape.argument(n) for n, row in enumerate(self.is_row)]
+        arguments = [Argument(symbol, _KINDS[of]) for symbol, of in zip(symbols, dtypes, strict=True)]
+        result = self.formula(*symbols)
+        if not self.gives_row and not isinstance(result, NumberSymbol):
+            result = tape.constant(result)
+        results = [Argument(result, "double" if summed else kind)]
+        if wanted is not None:
+            gradient = tape.new_row() if self.gives_row else tape.argument(len(symbols))
+            arguments.append(Argument(gradient, kind))
+            rows, numbers = backward(tape, result, gradient)
+            results = []
+            for n, (row, want) in enumerate(zip(self.is_row, wanted, strict=True)):
+                if want and row:
+                    slope = rows.get(sum(self.is_row[:n]), RowSymbol(tape, {}))
+                    results.append(Argument(slope, kind))
+                elif want:
+                    results.append(Argument(numbers.get(n, tape.constant(0.0)), "double"))
+        bent: NumberSymbol | None = None
+        if hyperbolic:
+            bent = tape.argument(self.names.index("k")) if "k" in self.names else -tape.argument(self.names.index("c"))
+        return write("kernel", tape, arguments, results, bent, summed=summed and wanted is None)
+
+    def run(
+        self, summed: bool, arguments: Sequence[Any], wanted: tuple[bool, ...] | None, gradient: Tensor | None
+    ) -> list[Tensor] | None:
+        """Carries out the loop, forward or backward; None if there is none."""
+        given = [a if isinstance(a, Tensor) else _constant(float(a)) for a in arguments]
+        row = given[self._first]
+        dtype, size = row.dtype, row.shape[-1]
+        batch = _batch(tuple([value.shape[:-1] for value in given]))
+        key: tuple[Any, ...] = (tuple([value.dtype for value in given]), wanted, summed)
+        if gradient is not None:
+            given.append(gradient)
+        integers, keep, count = _layout(given, batch, size, summed)
+        if wanted is not None:
+            results = [
+                torch.empty((*batch, size if is_row else 1), dtype=dtype if is_row else torch.float64)
+                for is_row, want in zip(self.is_row, wanted, strict=True)
+                if want
+            ]
+        elif summed:
+            results = [torch.zeros((*batch[:-1], 1, size if self.gives_row else 1), dtype=torch.float64)]
+        else:
+            results = [torch.empty((*batch, size if self.gives_row else 1), dtype=dtype)]
+        integers += [result.data_ptr() for result in results]
+        array = _array(len(integers))(*integers)
+        for hyperbolic in self._signs if count else ():
+            kernel = self._kernels.get((*key, hyperbolic)) or self._kernel((*key, hyperbolic))
+            if kernel is None:
+                return None
+            if kernel(array) == 0:
+                break
+            if summed and wanted is None:
+                results[0].zero_()
+        del keep  # copies of arguments that had to be made
+        return results
+
+    def forward(self, summed: bool, arguments: Sequence[Any]) -> Tensor:
+        """The result without a graph, by the loop if there is one."""
+        results = self.run(summed, arguments, None, None)
+        if results is None:
+            return self.by_torch(summed, [a.detach() if isinstance(a, Tensor) else a for a in arguments])
+        return results[0].to(arguments[self._first].dtype) if summed else results[0]
+
+    def backward(
+        self, summed: bool, arguments: Sequence[Any], wanted: tuple[bool, ...], gradient: Tensor
+    ) -> list[Tensor] | None:
+        """The gradients of the wanted arguments by the loop; None where torch has to find them."""
+        if torch.is_grad_enabled() or _transformed() or not _in_memory(gradient):
+            return None
+        return self.run(summed, arguments, wanted, gradient)
+
+
+class _Fused(torch.autograd.Function):
+    """An operation in one loop; only its arguments are kept for the way back."""
+
+    @staticmethod
+    def forward(ctx: Any, operation: Operation, summed: bool, *arguments: Any) -> Tensor:
+        ctx.operation, ctx.summed = operation, summed
+        ctx.floats = [None if isinstance(a, Tensor) else a for a in arguments]
+        ctx.save_for_backward(*[a for a in arguments if isinstance(a, Tensor)])
+        return operation.forward(summed, arguments)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        operation, saved = ctx.operation, iter(ctx.saved_tensors)
+        arguments = [next(saved) if number is None else number for number in ctx.floats]
+        wanted = tuple(ctx.needs_input_grad[2:])
+        results = operation.backward(ctx.summed, arguments, wanted, gradient)
+        if results is None:  # derivatives of derivatives are torch's
+            return None, None, *_by_torch(operation, ctx.summed, arguments, wanted, gradient)
+        given = iter(results)
+        return (
+            None,
+            None,
+            *[
+                _reduced(next(given), argument) if want else None
+                for argument, want in zip(arguments, wanted, strict=True)
+            ],
+        )
+
+
+def _by_torch(
+    operation: Operation, summed: bool, arguments: list[Any], wanted: tuple[bool, ...], gradient: Tensor
+) -> list[Any]:
+    create = torch.is_grad_enabled()
+    with torch.enable_grad():
+        inner = [
+            a if create or not want else a.detach().requires_grad_() for a, want in zip(arguments, wanted, strict=True)
+        ]
+        result = operation.by_torch(summed, inner)
+        asked = [a for a, want in zip(inner, wanted, strict=True) if want]
+        found = iter(torch.autograd.grad(result, asked, gradient, create_graph=create, allow_unused=True))
+    return [next(found) if want else None for want in wanted]
+
+
+# --- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _word(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+
+
+_ALLOWED = contextvars.ContextVar("compiled loops", default=True)
+
+
+@contextlib.contextmanager
+def plain_torch() -> Iterator[None]:
+    """Inside, operations are torch's, as they are where nothing can be compiled.
+
+    >>> with plain_torch():
+    ...     length = Operation(lambda x: x)  # and whatever else is called
+    """
+    token = _ALLOWED.set(False)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def _transformed() -> bool:
+    """Whether torch.func, forward-mode differentiation or a mode that watches operators is at work."""
+    return (
+        torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch.autograd.forward_ad._current_level >= 0
+    )
+
+
+_DISABLED = torch._C._disabled_torch_function_impl
+
+
+def _in_memory(value: Tensor) -> bool:
+    """A tensor whose numbers lie in the CPU's memory, and of no class of somebody's that wants to see the operators."""
+    kind = type(value)
+    return (
+        (kind is Tensor or kind.__torch_function__ is _DISABLED)
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and not value.is_neg()
+    )
+
+
+@functools.lru_cache(4096)
+def _constant(value: float) -> Tensor:
+    return torch.tensor([value], dtype=torch.float64)
+
+
+@functools.lru_cache(64)
+def _array(length: int) -> Any:
+    return ctypes.c_int64 * length
+
+
+@functools.lru_cache(4096)
+def _batch(shapes: tuple[torch.Size, ...]) -> torch.Size:
+    """The shape that the arguments broadcast to, without their last dimension."""
+    return torch.broadcast_shapes(*shapes)
+
+
+def _layout(given: Sequence[Tensor], batch: torch.Size, size: int, summed: bool) -> tuple[list[int], list[Tensor], int]:
+    """Rows from, rows to, inner length, size of a row; then address, outer and inner stride of each argument."""
+    count = batch.numel()
+    integers, keep = [0, count, count or 1, size], []
+    for value in given:
+        if summed:
+            return _strided(given, batch, size, summed)
+        if value.numel() == 1:
+            strides = (0, 0)
+        elif value.shape[:-1] == batch and value.is_contiguous():
+            strides = (0, value.shape[-1])
+        elif value.numel() == value.shape[-1]:
+            value, strides = value.contiguous(), (0, 0)
+        else:
+            return _strided(given, batch, size, summed)
+        keep.append(value)
+        integers += [value.data_ptr(), *strides]
+    return integers, keep, count
+
+
+def _strided(
+    given: Sequence[Tensor], batch: torch.Size, size: int, summed: bool
+) -> tuple[list[int], list[Tensor], int]:
+    """The same where arguments are views or are broadcast: with two axes at most, else they are copied. Of a sum over
+    the last axis of the batch that axis is the inner one."""
+    views = [value.expand(*batch, value.shape[-1] if value.dim() else 1) for value in given]
+    views = [v if v.stride(-1) == 1 or v.shape[-1] == 1 else v.contiguous() for v in views]
+    axes = _axes(batch, views, summed)
+    if axes is None:
+        views = [v.contiguous() for v in views]
+        axes = _axes(batch, views, summed)
+    assert axes is not None
+    (outer, far), (inner, near) = axes
+    integers = [0, outer * inner, inner or 1, size]
+    for view, *strides in zip(views, far, near, strict=True):
+        integers += [view.data_ptr(), *strides]
+    return integers, views, outer * inner
+
+
+_Axis = tuple[int, list[int]]
+
+
+def _axes(batch: torch.Size, views: Sequence[Tensor], summed: bool) -> tuple[_Axis, _Axis] | None:
+    """Outer and inner axis of a batch with their strides, neighbours made one where all arguments allow it."""
+    axes: list[_Axis] = []
+    for axis, length in enumerate(batch):
+        steps = [view.stride(axis) for view in views]
+        last = summed and axis == len(batch) - 1
+        if length == 1 and not last:
+            continue
+        joined = axes and not last
+        if joined and all(before == length * step for before, step in zip(axes[-1][1], steps, strict=True)):
+            axes[-1] = (axes[-1][0] * length, steps)
+        else:
+            axes.append((length, steps))
+    if len(axes) > 2:
+        return None
+    axes = [(1, [0] * len(views))] * (2 - len(axes)) + axes
+    return axes[0], axes[1]
+
+
+def _reduced(gradient: Tensor, argument: Tensor) -> Tensor:
+    """The gradient of an argument that was broadcast, in its dtype."""
+    if gradient.shape != argument.shape:
+        gradient = (
+            gradient.sum().reshape(argument.shape) if argument.numel() == 1 else gradient.sum_to_size(argument.shape)
+        )
+    return gradient if gradient.dtype == argument.dtype else gradient.to(argument.dtype)
