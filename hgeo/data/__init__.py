@@ -20,6 +20,7 @@ from hgeo.data._dataset import DataError, Dataset, DataWarning, Origin, make_dat
 from hgeo.data._hierarchy import hierarchy
 from hgeo.data._named import NAMED, available, load_named
 from hgeo.data._own import from_dgl, from_npz, from_pyg
+from hgeo.data._pairs import Pairs, random_taxonomy, read_pairs, read_wordnet
 from hgeo.data._trees import TreeEmbedding, embed_tree
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "DataWarning",
     "Dataset",
     "Origin",
+    "Pairs",
     "TreeEmbedding",
     "available",
     "embed_tree",
@@ -39,6 +41,9 @@ __all__ = [
     "load",
     "make_dataset",
     "random_split",
+    "random_taxonomy",
+    "read_pairs",
+    "read_wordnet",
 ]
 
 #: every name that :func:`load` knows
