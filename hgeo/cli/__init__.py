@@ -20,6 +20,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: dict[str, str] = {
     "train": "train a model on a graph; bare, HAT against GAT on the built-in hierarchy",
+    "embed": "embed a taxonomy: what is a kind of what, in hyperbolic space",
     "reproduce": "the paper's tables and figures, cell by cell, resumable",
     "tune": "search hyper-parameters on validation data, the same budget for every method",
     "check": "run the laws of geometry against a manifold, yours or geoopt's",

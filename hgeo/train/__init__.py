@@ -9,18 +9,27 @@ by their front doors and knows nothing of tables, papers or the command line.
 from hgeo.models import TrainSettings
 from hgeo.train._fit import FitResult, TrainingError, TrainingWarning, fit
 from hgeo.train._folder import RunFolder, plain
+from hgeo.train._hierarchy import HierarchyEmbedding, HierarchySettings, fit_hierarchy, load_vectors
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._pictures import compare_runs, draw_run
+from hgeo.train._ranking import Ranking, guessed
 from hgeo.train._session import Job, Session, embed, load_run, summarize
+from hgeo.train._taxonomy import SEARCHED, TaxonomyStudy, flat_beside
+from hgeo.train._taxonomy_picture import taxonomy_figure
 from hgeo.train._views import View, full_view, khop_view, layered_view, view_for
 
 __all__ = [
+    "SEARCHED",
     "FitResult",
     "Health",
+    "HierarchyEmbedding",
+    "HierarchySettings",
     "Job",
+    "Ranking",
     "RunFolder",
     "Session",
+    "TaxonomyStudy",
     "TrainSettings",
     "TrainingError",
     "TrainingWarning",
@@ -30,14 +39,19 @@ __all__ = [
     "draw_run",
     "embed",
     "fit",
+    "fit_hierarchy",
+    "flat_beside",
     "full_view",
+    "guessed",
     "inspect",
     "khop_view",
     "layer_attentions",
     "layered_view",
     "load_run",
+    "load_vectors",
     "make_optimizer",
     "plain",
     "summarize",
+    "taxonomy_figure",
     "view_for",
 ]

@@ -1,0 +1,79 @@
+"""`hgeo embed` embeds a taxonomy, judges it on hidden pairs, and answers what is near a name."""
+
+import json
+
+import pytest
+
+from hgeo.cli import main
+from hgeo.data import random_taxonomy
+
+
+@pytest.fixture
+def taxonomy(tmp_path):
+    tree = random_taxonomy(30)
+    path = tmp_path / "taxonomy.tsv"
+    path.write_text("".join(f"{tree.names[child]}\t{tree.names[parent]}\n" for child, parent in tree.index.tolist()))
+    return str(path)
+
+
+def embed(taxonomy, out, *more):
+    quick = ["--epochs", "6", "--burn-in", "2", "--negatives", "5", "--threads", "1"]
+    return main(["embed", taxonomy, "--closure", "--space", "ball:2", "--out", str(out), *quick, *more])
+
+
+def test_a_taxonomy_is_embedded_beside_flat_ones_and_judged_on_hidden_pairs(taxonomy, tmp_path, capsys):
+    arguments = ["--hold-out", "0.2", "--splits", "2", "--seeds", "2", "--json"]
+    assert embed(taxonomy, tmp_path / "run", *arguments) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["nodes"] == 30
+    assert [entry["space"] for entry in report["summary"]] == ["ball:2", "euclidean:2", "inner:2"]
+    assert len(report["runs"]) == 3 * 2 * 2
+    for name in ("reconstruction_map", "hidden_map", "hidden_mean_rank"):
+        own = [row[name] for row in report["runs"] if row["space"] == "ball:2"]
+        assert report[name] == pytest.approx(sum(own) / len(own)) == report["summary"][0][name]["mean"]
+    assert 0 < report["no_learning"]["hidden_map"] <= 1
+    assert (tmp_path / "run" / "embedding.png").stat().st_size > 1000
+    assert embed(taxonomy, tmp_path / "run", *arguments) == 2
+    assert "already holds a run" in capsys.readouterr().err
+    assert embed(taxonomy, tmp_path / "run", *arguments, "--resume") == 0
+    assert json.loads(capsys.readouterr().out) == report
+
+
+def test_what_is_near_a_name_is_asked_of_the_file(taxonomy, tmp_path, capsys):
+    assert embed(taxonomy, tmp_path / "run", "--alone", "--no-pictures") == 0
+    assert "known pairs: MAP" in capsys.readouterr().out
+    assert not (tmp_path / "run" / "embedding.png").exists()
+    vectors = str(tmp_path / "run" / "vectors.npz")
+    assert main(["embed", vectors, "--nearest", "root", "-k", "3", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["nearest"]
+    assert len(found) == 3
+    assert found == sorted(found, key=lambda pair: pair[1])
+    assert main(["embed", vectors, "--nearest", "rooot"]) == 2
+    assert "did you mean root" in capsys.readouterr().err
+    assert main(["embed", vectors]) == 2
+    assert "--nearest NAME" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--hold-out", "1.5"], "at least 0 and less than 1, got 1.5"),
+        (["--hold-out", "0.0001"], "hides 0"),
+        (["--splits", "2"], "give --hold-out too"),
+        (["--lr", "-1"], "lr must be greater than 0"),
+        (["--space", "bal:2"], "expected one of"),
+        (["--child", "below"], "line 1: no column is called 'below'"),
+    ],
+)
+def test_a_wrong_request_gets_one_line_and_leaves_nothing(taxonomy, tmp_path, capsys, arguments, words):
+    assert embed(taxonomy, tmp_path / "run", *arguments) == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
+    assert embed(str(tmp_path / "none.tsv"), tmp_path / "run") == 2
+    assert "no file" in capsys.readouterr().err
+    (tmp_path / "loop.tsv").write_text("a\tb\nb\ta\n")
+    assert embed(str(tmp_path / "loop.tsv"), tmp_path / "run") == 2
+    assert "line 2: a cycle ends here" in capsys.readouterr().err
