@@ -81,8 +81,8 @@ def _minus_curvature(manifold: Any) -> float:
     k = manifolds.curvature(manifold)
     if k is None or not float(k.detach()) < 0:
         raise ValueError(
-            f"embed_tree: a tree needs a hyperbolic space (PoincareBall, Lorentz, Klein, Stereographic with k < 0), "
-            f"got {manifold}"
+            "embed_tree: a tree needs a hyperbolic space (PoincareBall, Lorentz, Klein, Stereographic with k < 0, or "
+            f"another whose geometry tells a negative curvature), got {manifold}"
         )
     return -float(k.detach())
 

@@ -9,17 +9,14 @@ from torch import Tensor
 
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
-from hgeo.manifolds._klein import Klein
+from hgeo.manifolds._functions import curvature, geometry
 from hgeo.manifolds._lorentz import lorentz_curvature
 
 __all__ = ["cone_angle", "cone_aperture", "cone_energy"]
 
 
-def _no_cones(manifold: Any) -> TypeError:
-    return TypeError(
-        "entailment cones known to hgeo: on hyperbolic spaces (PoincareBall, Stereographic, Lorentz, Klein, and Scaled "
-        f"ones); got {type(manifold).__name__}; a flat space with the same code is hgeo.PoincareBall(c=0.0)"
-    )
+# What shows without a look at the value of a curvature.
+_NOT_HYPERBOLIC = (geoopt.Euclidean, geoopt.Sphere, geoopt.SphereProjection)
 
 
 def cone_aperture(manifold: Any, x: Tensor, *, K: float = 0.1) -> Tensor:
@@ -41,7 +38,7 @@ def cone_aperture(manifold: Any, x: Tensor, *, K: float = 0.1) -> Tensor:
     """
     if isinstance(manifold, geoopt.Scaled):  # angles do not change with the unit of length
         return cone_aperture(manifold.base, x, K=K)
-    if isinstance(manifold, geoopt.Lorentz):
+    if isinstance(manifold, geoopt.Lorentz):  # whose numbers say more of far points than the ball's do
         return hm.lorentz_cone_aperture(x, c=lorentz_curvature(manifold), K=K)
     x, c = _on_the_ball(manifold, x)
     return hm.cone_aperture(x, c=c, K=K)
@@ -92,8 +89,11 @@ def cone_energy(manifold: Any, x: Tensor, y: Tensor, *, K: float = 0.1) -> Tenso
 
 def _on_the_ball(manifold: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     """The points in the Poincaré ball, and its c."""
-    if isinstance(manifold, Klein):
-        return hm.klein_to_ball(x, c=manifold.c), manifold.c
-    if not isinstance(manifold, geoopt.Stereographic) or isinstance(manifold, geoopt.SphereProjection):
-        raise _no_cones(manifold)
-    return x, -manifold.k
+    k = None if isinstance(manifold, _NOT_HYPERBOLIC) else curvature(manifold)
+    if k is None:
+        raise TypeError(
+            "entailment cones are known on hyperbolic spaces (PoincareBall, Stereographic, Lorentz, Klein, scaled "
+            f"ones, and others whose geometry tells a curvature); got {type(manifold).__name__}; a flat space with the "
+            "same code is hgeo.PoincareBall(c=0.0)"
+        )
+    return geometry(manifold).to_ball(manifold, x), -k

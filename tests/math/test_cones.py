@@ -199,5 +199,5 @@ def test_spaces_without_cones_are_refused_in_words():
     import geoopt
 
     for manifold in (geoopt.Sphere(), hgeo.SphereProjection(), geoopt.Euclidean(1)):
-        with pytest.raises(TypeError, match=r"on hyperbolic spaces .*; got .*PoincareBall\(c=0\.0\)"):
+        with pytest.raises(TypeError, match=r"known on hyperbolic spaces .*; got .*PoincareBall\(c=0\.0\)"):
             hgeo.cone_energy(manifold, torch.zeros(3), torch.zeros(3))
