@@ -93,8 +93,11 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
     return torch.where(out, 0.0, weights)
 
 
-def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
+def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor) -> Tensor:
     if not graph.num_edges:
         return _reference.weighted_sum(graph, weights, values)
+    if weights is None:
+        found: Tensor = _ops().copy_u_sum(_dgl_graph(graph), _once(values))
+        return found
     weights = _once(weights).unsqueeze(-1).expand(-1, values.shape[1], 1)
     return _ops().u_mul_e_sum(_dgl_graph(graph), _once(values), weights)

@@ -44,15 +44,20 @@ def edge_softmax(graph: Graph, scores: Tensor, *, backend: str = "auto") -> Tens
     return chosen.edge_softmax(graph, graph.without_padding(chosen.raised(scores), -torch.inf)).to(scores.dtype)
 
 
-def weighted_sum(graph: Graph, weights: Tensor, values: Tensor, *, backend: str = "auto") -> Tensor:
+def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor, *, backend: str = "auto") -> Tensor:
     """(num_dst, H, d): Σ_e weights[e] · values[source of e] over the edges into each destination, 0 where none is.
 
-    ``weights`` is (E, H) or (E, 1), ``values`` (num_src, H, d).
+    ``weights`` is (E, H) or (E, 1), or None: all 1; ``values`` is (num_src, H, d).
     """
     check_graph(graph)
     check_rows(graph, "values", values, graph.num_src)
+    chosen = _backends.resolve(backend, values.device.type)
+    rows = chosen.raised(values)
+    if weights is None:
+        # Edges that only fill up a shape carry nothing.
+        ones = None if graph.padding is None else graph.padding.logical_not().to(rows.dtype).unsqueeze(-1)
+        return chosen.weighted_sum(graph, ones, rows).to(values.dtype)
     check_edges(graph, "weights", weights, values.shape[1])
     if weights.dtype != values.dtype:
         raise TypeError(f"weights are {weights.dtype}, values {values.dtype}; convert one of them")
-    chosen = _backends.resolve(backend, values.device.type)
-    return chosen.weighted_sum(graph, chosen.raised(weights), chosen.raised(values)).to(values.dtype)
+    return chosen.weighted_sum(graph, chosen.raised(weights), rows).to(values.dtype)

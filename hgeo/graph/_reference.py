@@ -47,6 +47,7 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
     return mass / torch.where(total == 0, 1.0, total).index_select(0, graph.row)
 
 
-def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
-    messages = weights.unsqueeze(-1) * values.index_select(0, graph.col)
+def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor) -> Tensor:
+    messages = values.index_select(0, graph.col)
+    messages = messages if weights is None else weights.unsqueeze(-1) * messages
     return messages.new_zeros((graph.num_dst, *messages.shape[1:])).index_add(0, graph.row, messages)

@@ -42,5 +42,6 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
     return mass / _scatter().gather_csr(torch.where(total == 0, 1.0, total), graph.rowptr)
 
 
-def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
-    return _scatter().segment_sum_csr(weights.unsqueeze(-1) * values.index_select(0, graph.col), graph.rowptr)
+def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor) -> Tensor:
+    messages = values.index_select(0, graph.col)
+    return _scatter().segment_sum_csr(messages if weights is None else weights.unsqueeze(-1) * messages, graph.rowptr)

@@ -15,7 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from hgeo.graph._graph import Graph
+from hgeo.graph import _reference
+from hgeo.graph._graph import Graph, values_unknown
 from hgeo.graph._points import points_and_flatness
 from hgeo.kernels.attention import no_second_derivative
 
@@ -51,10 +52,34 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
     return _softmax(scores, graph.rowptr, graph.row)
 
 
-def weighted_sum(graph: Graph, weights: Tensor, values: Tensor) -> Tensor:
+def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor) -> Tensor:
+    if torch._C._are_functorch_transforms_active():  # which know no rule for an operator of ours
+        return _reference.weighted_sum(graph, weights, values)
+    if weights is None and values_unknown(values, graph.col):
+        weights = values.new_ones(graph.num_edges, 1)
+    if weights is None:
+        flat, symmetric = values.flatten(1), graph.is_symmetric
+        there = graph.col, graph.rowptr
+        back = there if symmetric or not values.requires_grad else (graph.csc.row, graph.csc.colptr)
+        total: Tensor = _PlainSum.apply(flat, there, back)
+        return total.view(-1, *values.shape[1:])
     training = torch.is_grad_enabled() and (values.requires_grad or weights.requires_grad)
     csc = graph.csc if training else (None, None, None)
     return _sum(weights, values, graph.rowptr, graph.row, graph.col, *csc)
+
+
+class _PlainSum(torch.autograd.Function):
+    """Rows summed over neighbours; the derivative is the same along the edges back, as often as one likes."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, there: tuple[Tensor, Tensor], back: tuple[Tensor, Tensor]) -> Tensor:
+        ctx.lists = there, back
+        return F.embedding_bag(there[0], rows.contiguous(), there[1], mode="sum", include_last_offset=True)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        there, back = ctx.lists
+        return _PlainSum.apply(grads[0], back, there), None, None
 
 
 # --- building blocks --------------------------------------------------------------------------------------------------

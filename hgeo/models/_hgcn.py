@@ -14,7 +14,7 @@ from hgeo.models._network import ACTIVATIONS
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
 from hgeo.models._settings import Choice, Range, Settings, setting, share
-from hgeo.nn import Dropout, GCNConv, feature_dropout
+from hgeo.nn import GCNConv, feature_dropout
 
 __all__ = ["HGCN", "HGCNSettings", "KappaGCN"]
 
@@ -56,9 +56,16 @@ class HGCN(nn.Module):
         shared: dict[str, Any] = {
             "aggregate": self._aggregate, "bias": "point" if own.bias else "none", "backend": backend,
         }  # fmt: skip
-        self.conv1 = GCNConv(in_dim, dim, manifold, activation=ACTIVATIONS[own.activation], **shared)
-        self.drop = Dropout(own.hidden_drop, manifold)
-        self.conv2 = GCNConv(dim, num_classes, manifold_like(manifold), in_manifold=manifold, activation=None, **shared)
+        # No points are needed between the layers, and logits are read as numbers.
+        self.conv1 = GCNConv(
+            in_dim, dim, manifold, activation=ACTIVATIONS[own.activation], output="tangent", **shared
+        )  # fmt: skip
+        self.drop = nn.Dropout(own.hidden_drop)
+        self.conv2 = GCNConv(
+            dim, num_classes, manifold_like(manifold), in_manifold=manifold, activation=None, input="tangent",
+            output="logits", **shared,
+        )  # fmt: skip
+        self.register_load_state_dict_pre_hook(_without_the_space_of_dropout)
 
     @property
     def hidden_manifold(self) -> Any:
@@ -67,11 +74,21 @@ class HGCN(nn.Module):
 
     def embed(self, graph: Any, x: Tensor) -> Tensor:
         """The hidden layer: points of :attr:`hidden_manifold`."""
-        hidden: Tensor = self.conv1(graph, feature_dropout(x, self.settings.feat_drop, self.training))
-        return hidden
+        return manifolds.exp0(self.conv1.manifold, self._hidden_rows(graph, x))
 
     def forward(self, graph: Any, x: Tensor) -> Tensor:
-        return manifolds.log0(self.conv2.manifold, self.conv2(graph, self.drop(self.embed(graph, x))))
+        logits: Tensor = self.conv2(graph, self.drop(self._hidden_rows(graph, x)))
+        return logits
+
+    def _hidden_rows(self, graph: Any, x: Tensor) -> Tensor:
+        rows: Tensor = self.conv1(graph, feature_dropout(x, self.settings.feat_drop, self.training))
+        return rows
+
+
+def _without_the_space_of_dropout(model: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+    """Saved states of the first edition name the hidden space once more, as that of the dropout."""
+    for name in [name for name in state if name.startswith(f"{prefix}drop.")]:
+        del state[name]
 
 
 @register("kappa-gcn", label="κ-GCN", recipes=recipes(HGCNSettings), space="stereo:{dim},k=learn")

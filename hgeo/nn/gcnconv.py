@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from hgeo import manifolds
-from hgeo.graph import Graph, weighted_sum
+from hgeo.graph import Finish, Graph, weighted_sum
 from hgeo.nn._inputs import check_features, linear, read_graph
 from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, point_parameter
 
@@ -44,12 +44,15 @@ class GCNConv(Layer):
             out-degree of j, self-loops counted.
         activation: σ, a function of tangent coordinates, or None.
         bias: "none" or "point" (a ``geoopt.ManifoldParameter``).
+        input: "points" of ``in_manifold``, or "tangent": their log0, as a layer with ``output="tangent"`` gives them.
+        output: "points"; "tangent": log0 of them, which saves the way to points and back between two layers; "logits":
+            tangent coordinates to be read as numbers, that do not end where the points of a dtype or a sphere do.
         backend: a name of :func:`hgeo.graph.backends`, or "auto".
 
     Shapes:
         - graph: whatever :func:`hgeo.graph.as_graph` reads; self-loops are added where they are missing
         - x: (num_src, ambient dimension of ``in_dim``); raw features may be sparse
-        - output: (num_dst, ambient dimension of ``out_dim``)
+        - output: (num_dst, ambient dimension of ``out_dim``), or (num_dst, ``out_dim``) if it is not points
 
     Initialised as :class:`Linear`, the bias at the origin.
 
@@ -72,13 +75,18 @@ class GCNConv(Layer):
         norm: Literal["sym", "mean", "sum"] = "sym",
         activation: Callable[[Tensor], Tensor] | None = torch.relu,
         bias: Literal["none", "point"] = "point",
+        input: Literal["points", "tangent"] = "points",
+        output: Literal["points", "tangent", "logits"] = "points",
         backend: str = "auto",
     ) -> None:
         super().__init__(in_manifold, manifold, in_dim, out_dim)
         choice("GCNConv", "aggregate", aggregate, ("tangent", "midpoint", "gyrosum"))
         choice("GCNConv", "norm", norm, ("sym", "mean", "sum"))
         choice("GCNConv", "bias", bias, ("none", "point"))
-        self.aggregate, self.norm, self.activation, self.backend = aggregate, norm, activation, backend
+        choice("GCNConv", "input", input, ("points", "tangent"))
+        self.aggregate, self.norm, self.backend = aggregate, norm, backend
+        self.input, self.output = input, output
+        self.finish = Finish(activation=activation, output=output)
         self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
         self.bias = point_parameter(manifold, out_dim) if bias == "point" else None
         if aggregate != "tangent":  # a manifold without gyromidpoints says so now
@@ -94,54 +102,55 @@ class GCNConv(Layer):
                 self.bias.copy_(manifolds.exp0(self.manifold, self.weight.new_zeros(self.out_dim)))
 
     def forward(self, graph: Any, x: Tensor) -> Tensor:
-        """Points of ``manifold`` for the destinations of ``graph``."""
+        """The output for the destinations of ``graph``, points of ``manifold`` if not told otherwise."""
         given = read_graph(graph, x)
-        assert self._numbers is not None
-        check_features(self, x, self._numbers, self.weight)
+        numbers = self.in_dim if self.input == "tangent" else self._numbers
+        assert numbers is not None
+        check_features(self, x, numbers, self.weight)
         looped = given.with_self_loops()
-        weights = self._edge_weights(looped)
+        source, target = _norm_factors(looped, self.norm, self.weight.dtype)
         u = self._transform(x)
         if self.aggregate == "tangent":
-            mean = weighted_sum(looped, weights, u.unsqueeze(1), backend=self.backend).squeeze(1)
-            return manifolds.exp0(self.manifold, self._activate(mean))
-        lifted = manifolds.lift(self.manifold, manifolds.exp0(self.manifold, u))
-        sums = weighted_sum(looped, weights, lifted.unsqueeze(1), backend=self.backend).squeeze(1)
-        middle = manifolds.lower(self.manifold, sums)
-        if self.aggregate == "midpoint" and self.activation is None:
-            return middle
+            mean = target * weighted_sum(looped, None, (source * u).unsqueeze(1), backend=self.backend).squeeze(1)
+            return self.finish(self.manifold, mean.unsqueeze(1), None)
+        lifted = source * manifolds.lift(self.manifold, manifolds.exp0(self.manifold, u))
+        sums = weighted_sum(looped, None, lifted.unsqueeze(1), backend=self.backend).squeeze(1)
+        middle = manifolds.lower(self.manifold, sums)  # a factor of the sums makes no difference
+        if self.aggregate == "midpoint" and self.finish.activation is None:
+            return self.finish.of_points(self.manifold, middle)
         mean = manifolds.log0(self.manifold, middle)
         if self.aggregate == "gyrosum":
-            mean = mean * weights.new_zeros(looped.num_dst, 1).index_add(0, looped.row, weights)
-        return manifolds.exp0(self.manifold, self._activate(mean))
+            column = source.expand(looped.num_src, 1).unsqueeze(1)
+            mean = mean * (target * weighted_sum(looped, None, column, backend=self.backend).squeeze(1))
+        return self.finish(self.manifold, mean.unsqueeze(1), None)
 
     def _transform(self, x: Tensor) -> Tensor:
         """Tangent coordinates of (W ⊗ x) ⊕ b."""
-        v = coordinates(self.in_manifold, x)
+        v = x if self.input == "tangent" else coordinates(self.in_manifold, x)
         factor = carry_factor(self.in_manifold, self.manifold)
         # Autocast may multiply in a lower precision; the geometry goes on in that of the weights.
         u = linear(v if factor == 1 else v * factor, self.weight).to(self.weight.dtype)
         if self.bias is None:
             return u
-        h = manifolds.exp0(self.manifold, u)
-        moved = manifolds.translate(self.manifold, h, manifolds.project(self.manifold, self.bias))
+        point = manifolds.project(self.manifold, self.bias)  # its curvature may have moved since the last step
+        moved = manifolds.translate(self.manifold, manifolds.exp0(self.manifold, u), point)
         return manifolds.log0(self.manifold, moved)
 
-    def _edge_weights(self, graph: Graph) -> Tensor:
-        """(E, 1) numbers a_ij in the graph's edge order."""
-        weights = self.weight.new_ones(graph.num_edges)
-        if self.norm != "sum":
-            inside = graph.in_degrees.clamp(min=1).to(weights.dtype)
-            if self.norm == "mean":
-                weights = 1 / inside[graph.row]
-            else:
-                outside = graph.out_degrees.clamp(min=1).to(weights.dtype)
-                weights = torch.rsqrt(inside[graph.row] * outside[graph.col])
-        if graph.padding is not None:
-            weights = torch.where(graph.padding, 0.0, weights)
-        return weights.unsqueeze(-1)
-
-    def _activate(self, v: Tensor) -> Tensor:
-        return v if self.activation is None else self.activation(v)
-
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, aggregate={self.aggregate!r}, norm={self.norm!r}"
+        sides = "".join(
+            f", {side}={kind!r}" for side in ("input", "output") if (kind := getattr(self, side)) != "points"
+        )
+        return f"{super().extra_repr()}, aggregate={self.aggregate!r}, norm={self.norm!r}{sides}"
+
+
+def _norm_factors(graph: Graph, norm: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Columns s (num_src, 1) and t (num_dst, 1), or (1, 1) where all are 1, with a_ij = t_i s_j; made once a graph."""
+    tracing = torch.compiler.is_compiling()
+    factors: tuple[Tensor, Tensor] | None = None if tracing else graph.cache.get((norm, dtype))
+    if factors is None:
+        one = torch.ones(1, 1, dtype=dtype, device=graph.device)
+        inside, outside = (d.clamp(min=1).to(dtype).unsqueeze(-1) for d in (graph.in_degrees, graph.out_degrees))
+        factors = {"sum": (one, one), "mean": (one, 1 / inside), "sym": (outside.rsqrt(), inside.rsqrt())}[norm]
+        if not tracing:
+            graph.cache[norm, dtype] = factors
+    return factors

@@ -83,3 +83,36 @@ def test_swapped_arguments_and_wrong_sizes_are_named() -> None:
         conv(EDGES, torch.zeros(NODES, 4))
     with pytest.raises(ValueError, match="aggregate must be one of"):
         hnn.GCNConv(3, 2, BALL, aggregate="sum")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("aggregate", ["tangent", "midpoint", "gyrosum"])
+@pytest.mark.parametrize("backend", ["torch", "reference", "auto"])
+def test_it_has_a_jacobian_for_torch_func(backend: str, aggregate: str) -> None:
+    conv = hnn.GCNConv(3, 2, BALL, aggregate=aggregate, backend=backend).double()
+    graph, x = hgeo.Graph(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 2, 0, 1]), 3), torch.randn(3, 3).double()
+    ours = torch.func.jacrev(lambda x: conv(graph, x))(x)
+    torch.testing.assert_close(ours, torch.autograd.functional.jacobian(lambda x: conv(graph, x), x))
+
+
+@pytest.mark.parametrize("aggregate", ["tangent", "midpoint", "gyrosum"])
+def test_its_second_derivatives_need_no_slow_backend(aggregate: str) -> None:
+    conv = hnn.GCNConv(2, 2, BALL, aggregate=aggregate, activation=torch.tanh, backend="torch").double()
+    graph = hgeo.Graph(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 2, 0, 1]), 3)
+    x = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    torch.autograd.gradgradcheck(lambda x: conv(graph, x), x)
+
+
+@pytest.mark.parametrize("space", ["ball:2", "lorentz:2", "sphere:2"])
+def test_tangent_rows_pass_between_layers_as_points_would(space: str) -> None:
+    manifold = hgeo.space(space).manifold
+    torch.manual_seed(0)
+    points = hnn.Sequential(hnn.GCNConv(3, 2, manifold), hnn.GCNConv(2, 2, manifold, in_manifold=manifold)).double()
+    torch.manual_seed(0)
+    rows = hnn.Sequential(
+        hnn.GCNConv(3, 2, manifold, output="tangent"),
+        hnn.GCNConv(2, 2, manifold, in_manifold=manifold, input="tangent"),
+    ).double()
+    graph, x = hgeo.Graph(torch.tensor([0, 1, 2]), torch.tensor([1, 2, 0]), 3), torch.randn(3, 3).double()
+    torch.testing.assert_close(rows(graph, x), points(graph, x))
+    with pytest.raises(ValueError, match=r"takes points of .*, but layer 0 gives tangent"):
+        hnn.Sequential(rows[0], points[1])
