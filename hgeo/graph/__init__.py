@@ -1,4 +1,7 @@
-"""Who talks to whom: one view of every graph format, and message passing with interchangeable backends.
+"""Who talks to whom: one view of every graph format, attention and message passing with interchangeable backends.
+
+A layer describes what it wants (a score, an aggregate, a finish), ``attend`` computes it, and asks a backend in one
+place whether it has one call for it. Knows manifolds and kernels, no layer.
 
 >>> import torch, hgeo
 >>> g = hgeo.graph.as_graph(torch.tensor([[0, 1, 2], [1, 2, 0]])).with_self_loops()
@@ -7,8 +10,8 @@
 torch.Size([3, 1, 4])
 """
 
-from hgeo.graph._aggregate import Aggregate, Midpoint, MobiusSum, TangentSum, as_aggregate, diffuse
-from hgeo.graph._attend import Plan, attend, distance_attention, plan
+from hgeo.graph._aggregate import Aggregate, Midpoint, MobiusSum, TangentSum, diffuse
+from hgeo.graph._attend import Plan, attend, check_steps, described, distance_attention, plan
 from hgeo.graph._backends import BACKENDS, Backend, backends
 from hgeo.graph._block import leading_block
 from hgeo.graph._checks import Description
@@ -17,7 +20,7 @@ from hgeo.graph._finish import Finish
 from hgeo.graph._graph import CSC, Graph
 from hgeo.graph._mobius import mobius_sum
 from hgeo.graph._operations import edge_distance, edge_softmax, weighted_sum
-from hgeo.graph._score import Distance, Score, Uniform, as_score, self_distance_as_mean
+from hgeo.graph._score import Distance, Score, Uniform, self_distance_as_mean
 from hgeo.graph._work import OneCall, Piece, Work
 
 __all__ = [
@@ -38,11 +41,11 @@ __all__ = [
     "TangentSum",
     "Uniform",
     "Work",
-    "as_aggregate",
     "as_graph",
-    "as_score",
     "attend",
     "backends",
+    "check_steps",
+    "described",
     "diffuse",
     "distance_attention",
     "edge_distance",

@@ -15,14 +15,14 @@ from torch import Tensor
 
 from hgeo import manifolds
 from hgeo.graph import _backends, _score
-from hgeo.graph._aggregate import Aggregate, TangentSum
-from hgeo.graph._checks import check_device, check_edges, check_graph, check_rows, one_of, per_head
+from hgeo.graph._aggregate import Aggregate, TangentSum, as_aggregate
+from hgeo.graph._checks import Description, check_device, check_edges, check_graph, check_rows, one_of, per_head
 from hgeo.graph._finish import Finish
 from hgeo.graph._graph import Graph
-from hgeo.graph._score import Distance, Score
+from hgeo.graph._score import Distance, Score, as_score
 from hgeo.graph._work import OneCall, Piece, Work
 
-__all__ = ["Plan", "attend", "distance_attention", "plan"]
+__all__ = ["Plan", "attend", "check_steps", "described", "distance_attention", "plan"]
 
 _STEPS = ("score", "aggregate", "finish")
 
@@ -49,6 +49,23 @@ class Plan:
         for name, step in zip(_STEPS, self.steps, strict=False):
             lines.append(f"  {name:<9} {step!r}" + ("  (in one call)" if name in self.one_call else ""))
         return "\n".join(lines)
+
+
+def described(layer: str, score: Any, aggregate: Any, options: dict[str, Any]) -> tuple[Score, Aggregate]:
+    """The descriptions that words and options stand for; an option belongs to the score or to the aggregate."""
+    of_score = {name: options[name] for name in ("beta", "radius_norm", "self_score") if name in options}
+    of_aggregate = {name: options[name] for name in ("degree_norm", "steps", "restart") if name in options}
+    for name in options:
+        if name not in of_score | of_aggregate:
+            raise TypeError(f"{layer}: there is no option {name!r}")
+    return as_score(score, **of_score), as_aggregate(aggregate, **of_aggregate)
+
+
+def check_steps(manifold: Any, dim: int, *steps: Any) -> None:
+    """Refuse what a manifold cannot do in this dimension, when a layer is made. A function of one's own is trusted."""
+    for step in steps:
+        if isinstance(step, Description):
+            step.check(manifold, dim)
 
 
 def _plan(work: Work) -> Plan:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -29,8 +28,7 @@ class Piece(NamedTuple):
     half: float
 
 
-@dataclass(frozen=True, eq=False)
-class Work:
+class Work(NamedTuple):
     """Scores, softmax, aggregation, and what may follow in the same call.
 
     ``u`` are tangent rows (num_src, heads, d). ``parts`` are None for a manifold that is no product of spaces of

@@ -14,17 +14,16 @@ from hgeo._geoopt import geoopt
 from hgeo.graph import (
     BACKENDS,
     Aggregate,
-    Description,
     Distance,
     Finish,
     Graph,
     Plan,
     Score,
     TangentSum,
-    as_aggregate,
     as_graph,
-    as_score,
     attend,
+    check_steps,
+    described,
     plan,
 )
 from hgeo.nn._inputs import check_features, dropout, dropout_factors, edge_numbers, linear, read_graph
@@ -36,10 +35,8 @@ __all__ = ["Attention", "HATConv"]
 class Attention(NamedTuple):
     """Attention weights of a layer.
 
-    Attributes:
-        edges: (E, heads) of the caller's edges, in the caller's order.
-        loops: (num_dst, heads) of the self-loops that the layer added; 0 for a node that had one already, whose weight
-            stands among ``edges``.
+    ``edges`` are (E, heads) of the caller's edges, in the caller's order, ``loops`` (num_dst, heads) of the self-loops
+    that the layer added: 0 for a node that had one already, whose weight stands among ``edges``.
     """
 
     edges: Tensor
@@ -152,15 +149,10 @@ class HATConv(Layer):
         self.input, self.output = input, output
         self.feat_drop, self.attn_drop, self.backend = feat_drop, attn_drop, backend
         score = options.pop("attention", score)  # its older name
-        self.score = as_score(score, **_taken(options, "beta radius_norm self_score"))
-        self.aggregate = as_aggregate(aggregate, **_taken(options, "degree_norm steps restart"))
-        if options:
-            raise TypeError(f"HATConv: there is no option {next(iter(options))!r}")
+        self.score, self.aggregate = described("HATConv", score, aggregate, options)
         where = activation_space or ("ball" if manifolds.has_mobius(self.manifold) else "tangent")
         self.finish = Finish("mean" if merge == "mean" else "concat", bias, activation, where, output)
-        for step in (self.finish, self.score, self.aggregate):
-            if isinstance(step, Description):  # and not a function of the user's
-                step.check(self.manifold, self.output_dim)
+        check_steps(self.manifold, self.output_dim, self.finish, self.score, self.aggregate)
         self.weight = nn.Parameter(torch.empty(heads * out_dim, in_dim))
         learns = isinstance(self.score, Distance) and self.score.beta == "learn"
         self.log_beta = nn.Parameter(torch.zeros(self.attentions)) if learns else None
@@ -239,9 +231,8 @@ class HATConv(Layer):
 
     def _attention_dropout(self, graph: Graph) -> Callable[[], Tensor] | None:
         """What draws (E, attentions) factors of the weights; None: there are none."""
-        if not (self.training and self.attn_drop):
-            return None
-        return lambda: dropout_factors(self.weight, (graph.num_edges, self.attentions), self.attn_drop)
+        shape, drops = (graph.num_edges, self.attentions), self.training and self.attn_drop
+        return (lambda: dropout_factors(self.weight, shape, self.attn_drop)) if drops else None
 
     def plan(self, graph: Any, *, return_attention: bool = False) -> Plan:
         """How ``forward`` attends, aggregates and activates on this graph; print it."""
@@ -257,7 +248,3 @@ class HATConv(Layer):
         shown = [f"{name}={getattr(self, name)!r}" for name, value in usual.items() if getattr(self, name) != value]
         shown += [] if self.finish.bias == "none" else [f"bias={self.finish.bias!r}"]
         return ", ".join([f"{here} → {there}", *shown])
-
-
-def _taken(options: dict[str, Any], names: str) -> dict[str, Any]:
-    return {name: options.pop(name) for name in names.split() if name in options}
