@@ -59,7 +59,7 @@ __all__ = ["__version__", *sorted(_NAMES), *_ROOMS]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
+    if name in (*_ROOMS, "pyg"):  # which needs torch_geometric, and is no part of what * imports
         return importlib.import_module(f"hgeo.{name}")
     if name in _NAMES:
         return getattr(importlib.import_module(f"hgeo.{_NAMES[name]}"), name)

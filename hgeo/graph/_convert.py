@@ -89,12 +89,13 @@ def _from_tensor(obj: Tensor, num_nodes: int | None) -> Graph:
     if obj.is_floating_point() and obj.dim() == 2 and obj.shape[0] == 2:
         raise TypeError(
             f"an edge_index holds integer node ids, got a {obj.dtype} tensor of shape {tuple(obj.shape)}: convert it "
-            f"with .long(); or, if these are features, the arguments are swapped: call layer(graph, x)"
+            f"with .long(); or, if these are features, the arguments are swapped: call layer(graph, x), or take the "
+            f"layer from hgeo.pyg"
         )
     if obj.is_floating_point() or obj.is_complex():
         raise TypeError(
             f"expected a graph but got a dense {obj.dtype} tensor of shape {tuple(obj.shape)}; "
-            f"if these are features, the arguments are swapped: call layer(graph, x)"
+            f"if these are features, the arguments are swapped: call layer(graph, x), or take the layer from hgeo.pyg"
         )
     if values_unknown(obj) or obj.is_inference():
         return Graph.from_edge_index(obj, num_nodes)

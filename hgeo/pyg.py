@@ -1,0 +1,223 @@
+"""The graph layers of ``hgeo.nn`` in PyTorch Geometric's style: ``MessagePassing``, called ``conv(x, edge_index)``.
+
+Options, numbers and state dicts are those of ``hgeo.nn``; what differs is how a layer is called. A layer that is given
+no manifold is curved inside only, so that it stands where a PyG layer stood: numbers in, numbers out (tangent
+coordinates at the origin of the unit ball), no activation of its own, and of a HATConv β = 0.1, for with the paper's 1
+attention soon falls on the node itself.
+
+>>> import torch
+>>> from hgeo.pyg import HATConv
+>>> conv = HATConv(8, 4, heads=2)
+>>> x, edge_index = torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])
+>>> conv(x, edge_index).shape
+torch.Size([3, 8])
+>>> y, (edges, alpha) = conv(x, edge_index, return_attention_weights=True)
+>>> edges.shape, alpha.shape  # behind the given edges stand the self-loops that the layer added
+(torch.Size([2, 6]), torch.Size([6, 2]))
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import Module
+
+from hgeo import manifolds, nn
+from hgeo.graph import Graph, as_graph
+
+try:
+    from torch_geometric import EdgeIndex
+    from torch_geometric.nn import MessagePassing
+    from torch_geometric.typing import SparseTensor  # a class without instances where torch_sparse is missing
+except ImportError as error:
+    raise ImportError(
+        f"hgeo.pyg needs PyTorch Geometric, but torch_geometric cannot be imported ({type(error).__name__}: {error}): "
+        f"pip install torch-geometric. The same layers without it are in hgeo.nn, called layer(edge_index, x)"
+    ) from error
+
+__all__ = ["GCNConv", "HATConv"]
+
+_FLOWS = ("source_to_target", "target_to_source")
+
+
+class _InPyG:
+    """What makes a PyG layer of a graph layer of ``hgeo.nn``: PyG's arguments are read, PyG's answers are given.
+
+    Among the bases of a class it stands before the layer and ``MessagePassing``, and is all that such a class needs.
+    """
+
+    _takes: frozenset[str]  # what the layer's own forward takes
+    # the options of a layer that is given no manifold
+    _curved_inside: ClassVar[dict[str, Any]] = {"output": "tangent", "activation": None}
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        layer = next(base for base in cls.__mro__ if issubclass(base, Module) and not issubclass(base, _InPyG))
+        cls._takes = frozenset(inspect.signature(layer.forward).parameters)
+
+    def __init__(
+        self,
+        in_channels: int | tuple[int, int],
+        out_channels: int,
+        manifold: Any = None,
+        *,
+        flow: str = "source_to_target",
+        **options: Any,
+    ) -> None:
+        if flow not in _FLOWS:
+            raise ValueError(f"{type(self).__name__}: flow must be one of {', '.join(map(repr, _FLOWS))}, got {flow!r}")
+        if manifold is None:
+            usual = _InPyG._curved_inside if "score" in options else self._curved_inside  # a score brings its own β
+            manifold, options = manifolds.PoincareBall(), usual | options
+        if "concat" in options:  # PyG's words for two of ours
+            options["merge"] = "concat" if options.pop("concat") else "mean"
+        if "dropout" in options:
+            options["attn_drop"] = options.pop("dropout")
+        super().__init__(in_channels, out_channels, manifold, **options)  # type: ignore[call-arg]
+        self.flow = flow
+
+    def forward(
+        self,
+        x: Any,
+        edge_index: Any,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        size: tuple[int, int] | None = None,
+        return_attention_weights: bool | None = None,
+    ) -> Any:
+        """The layer's output for the target nodes; with ``return_attention_weights`` also ``(edge_index, alpha)``.
+
+        Args:
+            x: (nodes, in_channels).
+            edge_index: (2, E) tensor or ``EdgeIndex``, sources first; or the transposed adjacency ``adj_t`` as a torch
+                sparse tensor or a ``SparseTensor``, whose values are the edge weights if none are given.
+            edge_weight: (E,) of the given edges.
+            edge_attr: (E, edge_dim) of the given edges.
+            size: (sources, targets) of the graph; the targets are the first sources.
+            return_attention_weights: the edges are the given ones in their order, behind them the self-loops that the
+                layer added; for a sparse adjacency it is the adjacency of them with the weights as values.
+        """
+        name = type(self).__name__
+        graph, values = _read(name, x, edge_index, size, self.flow)
+        given = {"edge_weight": edge_weight, "edge_attr": edge_attr}
+        if edge_weight is None and edge_attr is None and values is not None and "edge_weight" in self._takes:
+            given["edge_weight"] = values
+        if self.explain:  # type: ignore[attr-defined]  # an explainer looks which edges matter
+            mask = self._edge_mask  # type: ignore[attr-defined]
+            given["edge_mask"] = mask.sigmoid() if self._apply_sigmoid else mask  # type: ignore[attr-defined]
+        given = {word: value for word, value in given.items() if value is not None}
+        asked = {word: True for word in ("return_attention",) if return_attention_weights}
+        for word in (*given, *asked):
+            if word not in self._takes:
+                raise TypeError(f"{name} knows no {word.replace('return_attention', 'attention weights')}")
+        answer = super().forward(graph, x, **given, **asked)  # type: ignore[misc]
+        if not asked:
+            return answer
+        y, attention = answer
+        looped = as_graph(graph, x.shape[0]).with_self_loops()
+        alpha = torch.cat([attention.edges, attention.loops])
+        return y, _as_given(edge_index, looped, alpha, self.flow)
+
+    @property
+    def in_channels(self) -> Any:
+        """PyG's word for ``in_dim``."""
+        return self.in_dim  # type: ignore[attr-defined]
+
+    @property
+    def out_channels(self) -> Any:
+        """PyG's word for ``out_dim``, the dimension of a head."""
+        return self.out_dim  # type: ignore[attr-defined]
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.extra_repr()})"  # type: ignore[attr-defined]
+
+
+class HATConv(_InPyG, nn.HATConv, MessagePassing):  # type: ignore[misc]  # forward takes what PyG's takes
+    """:class:`hgeo.nn.HATConv` in PyG's style; see there for the equations and the options.
+
+    >>> import torch, hgeo
+    >>> conv = hgeo.pyg.HATConv(8, 4, hgeo.PoincareBall(), heads=2)
+    >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
+    torch.Size([3, 8])
+    """
+
+    _curved_inside = _InPyG._curved_inside | {"beta": 0.1}
+
+
+class GCNConv(_InPyG, nn.GCNConv, MessagePassing):  # type: ignore[misc]
+    """:class:`hgeo.nn.GCNConv` in PyG's style; see there for the equations and the options.
+
+    >>> import torch, hgeo
+    >>> conv = hgeo.pyg.GCNConv(8, 4, hgeo.PoincareBall())
+    >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
+    torch.Size([3, 4])
+    """
+
+
+def _read(
+    name: str, x: Any, edge_index: Any, size: tuple[int | None, int | None] | None, flow: str
+) -> tuple[Tensor | Graph, Tensor | None]:
+    """What ``hgeo.nn`` takes as a graph, and the values of a sparse adjacency, in the order of its edges."""
+    if isinstance(x, dict) or isinstance(edge_index, dict):
+        raise TypeError(
+            f"{name}: a heterogeneous graph needs a layer an edge type: put it into PyG's HeteroConv, or the model "
+            f"through to_hetero"
+        )
+    if isinstance(x, Tensor) and not x.is_floating_point() and isinstance(edge_index, Tensor | SparseTensor):
+        raise TypeError(f"{name}: x is a {x.dtype} tensor; the layers of hgeo.pyg are called conv(x, edge_index)")
+    if isinstance(edge_index, SparseTensor) or (isinstance(edge_index, Tensor) and edge_index.layout != torch.strided):
+        if flow != "source_to_target":
+            raise ValueError(f"{name}: a sparse adjacency is read by flow='source_to_target'; hand in its transpose")
+        if isinstance(edge_index, SparseTensor):
+            edge_index = edge_index.to_torch_sparse_csr_tensor()
+        return edge_index, _values(edge_index)
+    if isinstance(edge_index, EdgeIndex):
+        size, edge_index = size or edge_index.sparse_size(), edge_index.as_tensor()
+    if not isinstance(edge_index, Tensor) or edge_index.is_floating_point() or edge_index.shape[:-1] != (2,):
+        given = f"{edge_index.dtype} {tuple(edge_index.shape)}" if isinstance(edge_index, Tensor) else type(edge_index)
+        raise TypeError(
+            f"{name}: edge_index must be integer node ids (2, E), an EdgeIndex, a torch sparse adjacency or a "
+            f"SparseTensor, got {given}; the layers of hgeo.pyg are called conv(x, edge_index)"
+        )
+    if flow != "source_to_target":
+        edge_index, size = edge_index.flip(0), size and (size[1], size[0])
+    sources, targets = size or (None, None)
+    nodes = x.shape[0] if isinstance(x, Tensor) else None
+    if nodes is not None and sources not in (None, nodes):
+        raise ValueError(f"{name}: size says that there are {sources} sources, x has {nodes} rows")
+    if targets in (None, nodes):
+        return edge_index, None
+    return Graph(edge_index[0], edge_index[1], num_src=nodes, num_dst=targets), None
+
+
+def _values(adjacency: Tensor) -> Tensor | None:
+    """The values of a sparse adjacency in the order of its edges; None: all are 1."""
+    values = adjacency._values() if adjacency.layout == torch.sparse_coo else adjacency.values()
+    plain = not values.requires_grad and not torch.compiler.is_compiling() and bool((values == 1).all())
+    return None if plain else values
+
+
+def _as_given(edge_index: Any, looped: Graph, alpha: Tensor, flow: str) -> Any:
+    """``(edge_index, alpha)`` of the graph with self-loops, in the form in which the graph was given.
+
+    ``alpha`` has a row a given edge, then one a target, for the loop that it may have got.
+    """
+    if isinstance(edge_index, Tensor) and edge_index.layout == torch.strided:
+        order = looped.perm.argsort()  # the given edges, then the added loops
+        ends = (looped.col, looped.row) if flow == "source_to_target" else (looped.row, looped.col)
+        return torch.stack(ends)[:, order], alpha[looped.perm[order]]
+    alpha = alpha[looped.perm]
+    if isinstance(edge_index, SparseTensor):
+        sizes = (looped.num_dst, looped.num_src)
+        return SparseTensor(row=looped.row, col=looped.col, value=alpha, sparse_sizes=sizes, is_sorted=True)
+    shape = (looped.num_dst, looped.num_src, *alpha.shape[1:])
+    if edge_index.layout == torch.sparse_csr:
+        return torch.sparse_csr_tensor(looped.rowptr, looped.col, alpha, shape), alpha
+    if edge_index.layout == torch.sparse_csc:
+        colptr, row, place = looped.csc
+        return torch.sparse_csc_tensor(colptr, row, alpha[place], shape), alpha[place]
+    adjacency = torch.sparse_coo_tensor(torch.stack([looped.row, looped.col]), alpha, shape).coalesce()
+    return adjacency, adjacency.values()

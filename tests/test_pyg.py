@@ -1,0 +1,274 @@
+"""The layers of ``hgeo.pyg`` where PyG's layers stand: PyG's own statements of GATConv and GCNConv, said of ours."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import subprocess
+import sys
+import warnings
+
+import pytest
+import torch
+import torch.nn.functional as F
+import torch_geometric.nn as tg
+from torch import Tensor
+from torch_geometric import EdgeIndex
+from torch_geometric.data import Batch, Data
+from torch_geometric.loader import DataLoader
+from torch_geometric.utils import to_torch_csc_tensor, trim_to_layer
+
+import hgeo
+import hgeo.pyg
+
+LAYERS = {
+    "HATConv": lambda *dims, **options: hgeo.pyg.HATConv(*dims, hgeo.PoincareBall(), **options),
+    "GCNConv": lambda *dims, **options: hgeo.pyg.GCNConv(*dims, hgeo.PoincareBall(), **options),
+}
+EDGES = torch.tensor([[0, 1, 2, 3, 3], [0, 0, 1, 1, 2]])  # the first is a self-loop
+
+
+@pytest.fixture(autouse=True)
+def quiet_and_seeded():
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse (CSC|CSR|invariant)")
+        yield
+
+
+def layer(name: str, *dims: int, **options: object):
+    return LAYERS[name](*dims, **options)
+
+
+def adjacencies(edge_index: Tensor, size: tuple[int, int]) -> dict[str, Tensor]:
+    transposed = to_torch_csc_tensor(edge_index, size=size).t()
+    return {
+        "csr": transposed,
+        "csc": transposed.to_dense().to_sparse_csc(),
+        "coo": transposed.to_sparse_coo(),
+        "EdgeIndex": EdgeIndex(edge_index, sparse_size=size),
+    }
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_is_one_of_pyg_and_has_the_state_of_the_layer_of_hgeo_nn(name):
+    conv, ours = layer(name, 8, 4), getattr(hgeo.nn, name)(8, 4, hgeo.PoincareBall())
+    assert isinstance(conv, tg.MessagePassing)
+    assert isinstance(conv, getattr(hgeo.nn, name))
+    assert list(conv.state_dict()) == list(ours.state_dict())
+    ours.load_state_dict(conv.state_dict())
+    x = torch.randn(4, 8)
+    assert torch.equal(conv(x, EDGES), ours(EDGES, x))
+    assert str(conv) == f"{name}({ours.extra_repr()})"
+    assert (conv.in_channels, conv.out_channels) == (8, 4)
+
+
+def test_every_convolution_of_hgeo_nn_is_here():
+    convolutions = {name for name in hgeo.nn.__all__ if name.endswith("Conv")}
+    assert convolutions == set(hgeo.pyg.__all__) == set(LAYERS)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_form_of_a_graph_gives_the_same(name):
+    x, conv = torch.randn(4, 8), layer(name, 8, 32)
+    out = conv(x, EDGES)
+    assert out.shape == (4, 32)
+    assert torch.equal(conv(x, EDGES, size=(4, 4)), out)
+    for form, same in adjacencies(EDGES, (4, 4)).items():
+        assert torch.allclose(conv(x, same), out, atol=1e-6), form
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_the_flow_from_target_to_source_reads_the_rows_the_other_way_round(name):
+    x, conv = torch.randn(4, 8), layer(name, 8, 4)
+    out = conv(x, EDGES)
+    conv.flow = "target_to_source"
+    assert torch.equal(conv(x, EDGES.flip(0)), out)
+    assert torch.equal(layer(name, 8, 4, flow="target_to_source")(x, EDGES.flip(0)).isfinite(), out.isfinite())
+    with pytest.raises(ValueError, match="hand in its transpose"):
+        conv(x, adjacencies(EDGES, (4, 4))["csr"])
+    with pytest.raises(ValueError, match="flow must be one of 'source_to_target', 'target_to_source', got 'up'"):
+        layer(name, 8, 4, flow="up")
+
+
+def test_attention_comes_with_its_edges_and_the_added_loops_behind_them():
+    x, conv = torch.randn(4, 8), layer("HATConv", 8, 32, heads=2)
+    out = conv(x, EDGES)
+    y, (edges, alpha) = conv(x, EDGES, return_attention_weights=True)
+    assert torch.allclose(y, out, atol=1e-6)
+    assert edges.tolist() == [[0, 1, 2, 3, 3, 1, 2, 3], [0, 0, 1, 1, 2, 1, 2, 3]]
+    assert alpha.shape == (8, 2)
+    assert alpha.min() >= 0
+    assert alpha.max() <= 1
+    torch.testing.assert_close(torch.zeros(4, 2).index_add(0, edges[1], alpha), torch.ones(4, 2))
+    _, attention = hgeo.nn.HATConv.forward(conv, EDGES, x, return_attention=True)
+    assert torch.equal(alpha[:5], attention.edges)
+    conv.flow = "target_to_source"
+    _, (turned, same) = conv(x, EDGES.flip(0), return_attention_weights=True)
+    assert torch.equal(turned.flip(0), edges)
+    assert torch.equal(same, alpha)
+
+
+@pytest.mark.parametrize("form", ["csr", "csc", "coo", "EdgeIndex"])
+def test_attention_over_an_adjacency_is_an_adjacency(form):
+    x, conv = torch.randn(4, 8), layer("HATConv", 8, 32, heads=2)
+    given = adjacencies(EDGES, (4, 4))[form]
+    _, (edges, alpha) = conv(x, EDGES, return_attention_weights=True)
+    dense = torch.zeros(4, 4, 2).index_put((edges[1], edges[0]), alpha)
+    out, (result, values) = conv(x, given, return_attention_weights=True)
+    assert torch.allclose(out, conv(x, EDGES), atol=1e-6)
+    if form == "EdgeIndex":
+        assert torch.equal(result, edges)
+        torch.testing.assert_close(values, alpha)
+    else:
+        assert result.layout == given.layout
+        assert result.shape == (4, 4, 2)
+        assert result._nnz() == 8
+        places = result.indices() if form == "coo" else _places(result)
+        torch.testing.assert_close(torch.zeros(4, 4, 2).index_put(tuple(places), values), dense)
+
+
+def _places(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """Row and column of every entry of a compressed matrix."""
+    by_row = matrix.layout == torch.sparse_csr
+    pointer, ids = (
+        (matrix.crow_indices(), matrix.col_indices()) if by_row else (matrix.ccol_indices(), matrix.row_indices())
+    )
+    runs = torch.repeat_interleave(torch.arange(pointer.shape[0] - 1), pointer.diff())
+    return (runs, ids) if by_row else (ids, runs)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_graph_without_nodes_or_edges_is_fine(name):
+    conv = layer(name, 8, 16)
+    assert conv(torch.randn(0, 8), torch.empty(2, 0, dtype=torch.long)).shape == (0, 16)
+    assert conv(torch.randn(3, 8), torch.empty(2, 0, dtype=torch.long)).shape == (3, 16)
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_sparse_features_are_read(name):
+    x, conv = torch.randn(4, 8).relu(), layer(name, 8, 16)
+    torch.testing.assert_close(conv(x.to_sparse(), EDGES), conv(x, EDGES))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_is_copied_and_pickled(name):
+    x, conv = torch.randn(4, 8), layer(name, 8, 4)
+    for other in (copy.deepcopy(conv), pickle.loads(pickle.dumps(conv))):
+        assert torch.equal(other(x, EDGES), conv(x, EDGES))
+
+
+def test_a_layer_compiles_in_one_graph():
+    x, conv = torch.randn(4, 8), layer("HATConv", 8, 4)
+    compiled = torch.compile(conv, fullgraph=True, backend="eager")
+    torch.testing.assert_close(compiled(x, EDGES), conv(x, EDGES))
+
+
+# --- standing where a PyG layer stood ---
+
+
+def test_without_a_manifold_numbers_go_in_and_numbers_come_out():
+    conv = hgeo.pyg.HATConv(8, 4, heads=2, concat=False, dropout=0.3)
+    same = hgeo.nn.HATConv(
+        8, 4, hgeo.PoincareBall(), heads=2, merge="mean", attn_drop=0.3, output="tangent", activation=None, beta=0.1
+    )
+    assert str(conv) == f"HATConv({same.extra_repr()})"
+    assert conv.finish.activation is None
+    assert hgeo.pyg.GCNConv(8, 4).output == "tangent"
+    assert hgeo.pyg.HATConv(8, 4, beta=0.5).score == hgeo.graph.Distance(beta=0.5)
+    assert hgeo.pyg.HATConv(8, 4, score=hgeo.graph.Distance()).score == hgeo.graph.Distance()
+    with pytest.raises(TypeError, match="no option 'negative_slope'"):
+        hgeo.pyg.HATConv(8, 4, negative_slope=0.2)
+
+
+def citation_graph(nodes: int = 120, classes: int = 3) -> Data:
+    """Nodes of a class point to each other, and their features say a little of the class."""
+    y = torch.arange(nodes) % classes
+    src = torch.arange(nodes).repeat(4)
+    dst = (src + classes * torch.randint(1, 6, src.shape)) % nodes
+    x = 2 * F.one_hot(y, 12) + torch.randn(nodes, 12)
+    edge_index = torch.cat([torch.stack([src, dst]), torch.stack([dst, src])], dim=1)
+    return Data(x=x, edge_index=edge_index, y=y)
+
+
+def network(convolution, classes: int = 3) -> tg.Sequential:
+    return tg.Sequential(
+        "x, edge_index",
+        [
+            (torch.nn.Dropout(0.2), "x -> x"),
+            (convolution(12, 8, heads=2), "x, edge_index -> x"),
+            torch.nn.ELU(),
+            (convolution(16, classes, heads=2, concat=False), "x, edge_index -> x"),
+        ],
+    )
+
+
+def test_a_network_of_pyg_learns_with_the_import_changed():
+    data = citation_graph()
+    for convolution in (tg.GATConv, hgeo.pyg.HATConv):
+        torch.manual_seed(0)
+        model = network(convolution)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+        for _ in range(60):
+            optimizer.zero_grad()
+            F.cross_entropy(model(data.x, data.edge_index)[:60], data.y[:60]).backward()
+            optimizer.step()
+        right = model.eval()(data.x, data.edge_index).argmax(1) == data.y
+        assert right[60:].float().mean() > 0.9, convolution
+
+
+def test_a_batch_of_graphs_is_the_graphs_one_by_one():
+    graphs, conv = [citation_graph(n) for n in (30, 45, 60)], layer("HATConv", 12, 4)
+    pool = hgeo.nn.Pool(conv.manifold)
+    (batch,) = DataLoader(graphs, batch_size=3)
+    assert isinstance(batch, Batch)
+    pooled = pool(batch.batch, conv(batch.x, batch.edge_index))
+    alone = [pool(torch.zeros(g.num_nodes, dtype=torch.long), conv(g.x, g.edge_index)) for g in graphs]
+    torch.testing.assert_close(pooled, torch.cat(alone))
+
+
+def test_what_trim_to_layer_leaves_is_enough():
+    first, second = hgeo.pyg.HATConv(12, 8), hgeo.pyg.HATConv(8, 3)
+    # A tree: node 0 hears 1 and 2, these hear 3 … 6.
+    x, edge_index = torch.randn(7, 12), torch.tensor([[1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 2, 2]])
+    nodes, edges = [1, 2, 4], [2, 4]
+    h = first(x, edge_index)
+    expected = second(h, edge_index)[:1]
+    trimmed, fewer, _ = trim_to_layer(1, nodes, edges, h, edge_index)
+    assert (trimmed.shape[0], fewer.shape[1]) == (3, 2)
+    torch.testing.assert_close(second(trimmed, fewer)[:1], expected)
+
+
+def test_what_a_layer_does_not_know_is_said_before_anything_is_computed():
+    conv, x = layer("HATConv", 8, 4), torch.randn(4, 8)
+    for call, kind, words in (
+        (lambda: conv(EDGES, x), TypeError, r"x is a torch.int64 tensor.*conv\(x, edge_index\)"),
+        (lambda: conv(x, x), TypeError, r"edge_index must be integer node ids \(2, E\).*torch.float32 \(4, 8\)"),
+        (lambda: conv(x, Data(x=x, edge_index=EDGES)), TypeError, "edge_index must be integer node ids"),
+        (lambda: conv({"paper": x}, {("paper", "cites", "paper"): EDGES}), TypeError, "HeteroConv"),
+        (lambda: conv(x, EDGES, size=(5, 5)), ValueError, "size says that there are 5 sources, x has 4 rows"),
+        (lambda: layer("GCNConv", 8, 4)(x, EDGES, return_attention_weights=True), TypeError, "no attention weights"),
+    ):
+        with pytest.raises(kind, match=words):
+            call()
+
+
+def test_swapped_arguments_of_a_layer_of_hgeo_nn_lead_to_hgeo_pyg():
+    with pytest.raises(TypeError, match=r"swapped: call layer\(graph, x\), or take the layer from hgeo\.pyg"):
+        hgeo.nn.HATConv(8, 4, hgeo.PoincareBall())(torch.randn(4, 8), EDGES)
+
+
+def test_without_torch_geometric_one_sentence_says_what_to_do():
+    program = """
+import sys
+sys.modules["torch_geometric"] = None
+import hgeo
+try:
+    hgeo.pyg
+except ImportError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("hgeo.pyg needs PyTorch Geometric, but torch_geometric cannot be imported")
+    assert "pip install torch-geometric" in done.stdout
