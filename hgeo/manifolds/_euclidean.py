@@ -38,6 +38,11 @@ class EuclideanGeometry(ConstantCurvature):
     def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
         return 2 * y
 
+    to_spatial = log0
+
+    def from_spatial(self, manifold: Any, s: Tensor) -> Tensor:
+        return s
+
     def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
         # Half the distance of the stereographic metric at k = 0, with its derivatives at x = y.
         return hm.dist(x, y, k=0.0) / 2

@@ -187,6 +187,21 @@ class Geometry:
         """Its inverse, also of points at the boundary."""
         self._lacks(manifold, "isometry from a ball", "from_ball", "use how='tangent'")
 
+    # --- the spatial coordinates of the hyperboloid of the same curvature ---
+
+    def has_spatial(self, manifold: Any) -> bool:
+        """Whether the space is hyperbolic or flat, and stays so, so that it has the coordinates that follow."""
+        return False
+
+    def to_spatial(self, manifold: Any, x: Tensor) -> Tensor:
+        """The spatial part s (..., d) of the hyperboloid's point (√(1/c + |s|²), s); of flat space the vector itself,
+        as long as it is there."""
+        self._lacks(manifold, "spatial coordinates", "to_spatial", "use a hyperbolic or flat space")
+
+    def from_spatial(self, manifold: Any, s: Tensor) -> Tensor:
+        """The point with that spatial part, within the radius that the dtype can tell apart."""
+        self._lacks(manifold, "spatial coordinates", "from_spatial", "use a hyperbolic or flat space")
+
     # --- entering, showing ---
 
     def validate(self, manifold: Any, x: Tensor, name: str) -> None:
@@ -364,6 +379,16 @@ class ConstantCurvature(Geometry):
     def lower(self, manifold: Any, s: Tensor) -> Tensor:
         middle = hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=self.curvature(manifold))
         return self.from_ball(manifold, middle)
+
+    def has_spatial(self, manifold: Any) -> bool:
+        return float(self.curvature(manifold).detach()) <= 0
+
+    def to_spatial(self, manifold: Any, x: Tensor) -> Tensor:
+        y = self.to_ball(manifold, x)
+        return hm.lambda_x(y, k=self.curvature(manifold), keepdim=True) * y
+
+    def from_spatial(self, manifold: Any, s: Tensor) -> Tensor:
+        return self.from_ball(manifold, s / (1 + torch.sqrt(1 - self.curvature(manifold).to(s) * dot(s, s))))
 
     def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         x, p = self.to_ball(manifold, x), self.to_ball(manifold, p)

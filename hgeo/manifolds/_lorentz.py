@@ -401,6 +401,12 @@ class LorentzGeometry(ConstantCurvature):
         s = p_spatial / (1 + root * p_time) + x[..., 1:] / height
         return height * (s + c * dot(s, s) * p_spatial / 2)
 
+    def to_spatial(self, manifold: Any, x: Tensor) -> Tensor:
+        return hm.space_part(x)
+
+    def from_spatial(self, manifold: Any, s: Tensor) -> Tensor:
+        return self._point(manifold, s)
+
     def lifted_dim(self, manifold: Any, n: int) -> int:
         return n
 

@@ -110,6 +110,15 @@ class ScaledGeometry(Geometry):
     def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
         return geometry(manifold.base).from_ball(manifold.base, y / manifold.scale.to(y.dtype))
 
+    def has_spatial(self, manifold: Any) -> bool:
+        return geometry(manifold.base).has_spatial(manifold.base)
+
+    def to_spatial(self, manifold: Any, x: Tensor) -> Tensor:
+        return geometry(manifold.base).to_spatial(manifold.base, x) * manifold.scale.to(x.dtype)
+
+    def from_spatial(self, manifold: Any, s: Tensor) -> Tensor:
+        return geometry(manifold.base).from_spatial(manifold.base, s / manifold.scale.to(s.dtype))
+
     def curvature(self, manifold: Any) -> Tensor | None:
         k = geometry(manifold.base).curvature(manifold.base)
         return None if k is None else k / manifold.scale.to(k) ** 2

@@ -414,6 +414,12 @@ class StereographicGeometry(ConstantCurvature):
     def has_mobius(self, manifold: Any) -> bool:
         return True
 
+    def has_spatial(self, manifold: Any) -> bool:
+        # A curvature of either sign that is trained may become a sphere's.
+        return isinstance(manifold, geoopt.PoincareBall) or (
+            super().has_spatial(manifold) and not any(p.requires_grad for p in manifold.parameters())
+        )
+
     def free_coordinates(self, manifold: Any) -> bool:
         return True
 

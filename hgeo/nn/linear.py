@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from hgeo import manifolds
-from hgeo._geoopt import geoopt
 from hgeo.manifolds import describe
+from hgeo.nn._inputs import linear
 from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, point_parameter
+from hgeo.nn._spatial import (
+    check_spatial,
+    excess,
+    from_spatial,
+    minus_curvature,
+    of_length,
+    plane_scores,
+    to_spatial,
+    with_distances,
+)
 
 __all__ = ["Linear"]
 
@@ -28,26 +38,42 @@ class Linear(Layer):
     with tangent coordinates carried by their Riemannian length where ``in_manifold`` is another space, and ⊕ Möbius
     addition on the stereographic family. On a product W mixes the coordinates of all factors.
 
-    ``form="factors"``, on products: one such layer a factor, nothing mixed. ``form="lorentz"``, between hyperboloids: a
-    linear map of the hyperboloid's own coordinates,
+    ``form="factors"``, on products: one such layer a factor, nothing mixed.
 
-    .. math:: y' = W x' + b \sqrt{c}\, x_0, \qquad y_0 = \sqrt{1/c + |y'|^2} .
+    The other forms lead between hyperbolic and flat spaces, each with a curvature of its own that may be learned. With
+    s the spatial part of the hyperboloid's point, to which the ball is isometric, and :math:`t = \sqrt{1 + c|s|^2}`:
+
+    .. math:: s' &= \sigma\big(W s + w_0 (t - 1) + b\big) && \text{form="lorentz"} \\
+              s'_k &= \tfrac{1}{\sqrt{c'}} \sinh(\sqrt{c'}\, v_k), \quad
+              v_k = \tfrac{|W_k|}{\sqrt c} \operatorname{arsinh}\big(\sqrt c \langle s, \hat W_k\rangle
+              \cosh\sqrt c\,b_k + t \sinh\sqrt c\,b_k\big) && \text{form="hnn++"}
+
+    "lorentz" is the fully hyperbolic layer of Chen et al. (HyboNet, 2022): t - 1 in place of the time coordinate, a
+    matter of b, leaves it a limit. With ``gate=True``, their normalised form, :math:`s'` gives the direction only and
+    one more row of the map the radius :math:`\rho = \operatorname{arcosh}(1.1 + e^\lambda \mathrm{sigmoid}(\cdot))`,
+    :math:`|s'| = \sinh(\sqrt{c'}\rho)/\sqrt{c'}`. "hnn++" is the Poincaré fully-connected layer of Shimizu et al.
+    (HNN++, 2021), z = W/2, r = -b/frame_scale: v_k is |W_k| times the signed distance to a hyperplane, and the output
+    the point whose own distances to the coordinate hyperplanes they are.
 
     Args:
         in_dim, out_dim: intrinsic dimensions.
         manifold: where the output lies.
         in_manifold: where the input lies; "same": on ``manifold``; None: plain vectors, read as tangent coordinates.
-        bias: whether there is one: a ``geoopt.ManifoldParameter`` (in the "lorentz" form a vector).
-        form: "tangent", "factors" or "lorentz".
+        bias: whether there is one: a ``geoopt.ManifoldParameter`` (in the forms "lorentz" and "hnn++" a vector).
+        form: "tangent", "factors", "lorentz" or "hnn++".
+        activation: σ of the form "lorentz", or None.
+        gate: whether a gate of the form "lorentz" sets the radius.
 
     Shapes:
-        - x: (..., ambient dimension of ``in_dim``)
+        - x: (..., ambient dimension of ``in_dim``); in the form "lorentz" plain vectors may be sparse
         - output: (..., ambient dimension of ``out_dim``)
 
     Initialised as :class:`torch.nn.Linear`: entries of W and of log0(b) are uniform in ±1/√in_dim. A layer then
-    multiplies tangent coordinates by about 1/√3, so that points stay around |log0| ≈ 0.7 at any depth.
+    multiplies tangent coordinates by about 1/√3, so that points stay around |log0| ≈ 0.7 at any depth. In the form
+    "lorentz" w₀ begins at 0 and :math:`e^\lambda` at 10, in "hnn++" b at 0.
 
-    As c → 0 it is :class:`torch.nn.Linear`, W x + b.
+    As c → 0 it is :class:`torch.nn.Linear`, W x + b; of the forms that have s it is, with s = frame_scale · x, for
+    "lorentz" s' = σ(W s + b), gated ρ(x) times the direction of that, and for "hnn++" s' = W s + |W_k| b_k.
 
     >>> import torch, hgeo
     >>> layer = hgeo.nn.Linear(4, 2, hgeo.PoincareBall(c=1.0))
@@ -66,44 +92,51 @@ class Linear(Layer):
         *,
         in_manifold: Any = "same",
         bias: bool = True,
-        form: Literal["tangent", "factors", "lorentz"] = "tangent",
+        form: Literal["tangent", "factors", "lorentz", "hnn++"] = "tangent",
+        activation: Callable[[Tensor], Tensor] | None = None,
+        gate: bool = False,
     ) -> None:
         if isinstance(in_manifold, str) and in_manifold == "same":
             in_manifold = manifold
         super().__init__(in_manifold, manifold, in_dim, out_dim)
-        choice("Linear", "form", form, ("tangent", "factors", "lorentz"))
-        self.form = form
+        choice("Linear", "form", form, ("tangent", "factors", "lorentz", "hnn++"))
+        if form != "lorentz" and (activation is not None or gate):
+            raise ValueError(f"Linear: activation and gate belong to form='lorentz', got form={form!r}; use Activation")
+        self.form, self.activation, self.gate = form, activation, gate
         self.factors: nn.ModuleList | None = None
-        self.weight, self.bias = None, None
+        self.weight, self.bias, self.time_weight, self.log_reach = None, None, None, None
         if form == "factors":
             self.factors = nn.ModuleList(_factor_layers(in_manifold, manifold, bias))
             return
-        if form == "lorentz" and not all(isinstance(m, geoopt.Lorentz) for m in (in_manifold, manifold)):
-            raise ValueError(
-                f"Linear: form='lorentz' leads from hyperboloid to hyperboloid, got {describe(in_manifold)} and "
-                f"{describe(manifold)}; use form='tangent'"
-            )
-        self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
+        rows = out_dim + gate
+        if form in ("lorentz", "hnn++"):
+            check_spatial("Linear", f"form={form!r}", in_manifold, manifold)
+        self.weight = nn.Parameter(torch.empty(rows, in_dim))
+        if form == "lorentz":
+            self.time_weight = nn.Parameter(torch.empty(rows)) if in_manifold is not None else None
+            self.log_reach = nn.Parameter(torch.empty(())) if gate else None
         if bias:
-            native = form == "lorentz"
-            self.bias = nn.Parameter(torch.empty(out_dim)) if native else point_parameter(manifold, out_dim)
+            self.bias = point_parameter(manifold, out_dim) if form == "tangent" else nn.Parameter(torch.empty(rows))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """torch's: W and log0(b) uniform in ±1/√in_dim."""
+        """torch's: W and log0(b) uniform in ±1/√in_dim; what torch has not, at what leaves its layer."""
         if self.factors is not None:
             for layer in self.factors:
                 layer.reset_parameters()  # type: ignore[operator]
             return
         assert self.weight is not None
         assert self.in_dim is not None
-        assert self.out_dim is not None
         nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
-        if self.bias is not None:
-            bound = 1 / math.sqrt(self.in_dim)
-            with torch.no_grad():
-                v = self.weight.new_empty(self.out_dim).uniform_(-bound, bound)
-                self.bias.copy_(v if self.form == "lorentz" else manifolds.exp0(self.manifold, v))
+        with torch.no_grad():
+            if self.time_weight is not None:
+                self.time_weight.zero_()
+            if self.log_reach is not None:
+                self.log_reach.fill_(math.log(10.0))
+            if self.bias is not None:
+                bound = 1 / math.sqrt(self.in_dim) if self.form != "hnn++" else 0.0
+                v = self.weight.new_empty(self.weight.shape[0]).uniform_(-bound, bound)
+                self.bias.copy_(manifolds.exp0(self.manifold, v) if self.form == "tangent" else v)
 
     def forward(self, x: Tensor) -> Tensor:
         """Points of ``manifold``."""
@@ -113,8 +146,8 @@ class Linear(Layer):
             return torch.cat([layer(part) for layer, part in zip(self.factors, pieces, strict=True)], dim=-1)
         assert self.weight is not None
         self.check(x, self.weight)
-        if self.form == "lorentz":
-            return self._hyperboloid(x, self.weight)
+        if self.form != "tangent":
+            return from_spatial(self.manifold, self.spatial(x))
         v = coordinates(self.in_manifold, x) * carry_factor(self.in_manifold, self.manifold)
         # Autocast may multiply in a lower precision; the geometry goes on in that of the weights.
         y = manifolds.exp0(self.manifold, torch.matmul(v, self.weight.mT).to(self.weight.dtype))
@@ -122,15 +155,27 @@ class Linear(Layer):
             return y
         return manifolds.translate(self.manifold, y, manifolds.project(self.manifold, self.bias))
 
-    def _hyperboloid(self, x: Tensor, weight: Tensor) -> Tensor:
-        spatial = torch.matmul(x[..., 1:], weight.mT).to(weight.dtype)
+    def spatial(self, x: Tensor) -> Tensor:
+        """Of the forms "lorentz" and "hnn++": the spatial coordinates of the output, wherever they end."""
+        assert self.weight is not None
+        s = to_spatial(self.in_manifold, x)
+        c_in, c_out = (minus_curvature(manifold, self.weight) for manifold in (self.in_manifold, self.manifold))
+        if self.form == "hnn++":
+            return with_distances(plane_scores(s, self.weight, self.bias, c_in), c_out)
+        y = linear(s, self.weight).to(self.weight.dtype)
+        if self.time_weight is not None:
+            y = y + self.time_weight * excess(s, c_in)
         if self.bias is not None:
-            root = torch.sqrt(manifolds.lorentz_curvature(self.in_manifold)).to(spatial.dtype)
-            spatial = spatial + self.bias * (root * x[..., :1])
-        return manifolds.project(self.manifold, F.pad(spatial, (1, 0)))
+            y = y + self.bias
+        if self.log_reach is None:
+            return y if self.activation is None else self.activation(y)
+        direction = y[..., :-1] if self.activation is None else self.activation(y[..., :-1])
+        radius = torch.acosh(1.1 + torch.exp(self.log_reach) * torch.sigmoid(y[..., -1:]))
+        return of_length(direction, radius, c_out)
 
     def extra_repr(self) -> str:
         form = "" if self.form == "tangent" else f", form={self.form!r}"
+        form += ", gate=True" if self.gate else ""
         biased = any("bias" in name for name, _ in self.named_parameters())
         return super().extra_repr() + form + ("" if biased else ", bias=False")
 

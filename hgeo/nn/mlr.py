@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from hgeo import manifolds
-from hgeo.nn._layer import Layer, point_parameter
+from hgeo.nn._layer import Layer, choice, point_parameter
+from hgeo.nn._spatial import check_spatial, lorentz_sqdist, minus_curvature, plane_scores, to_spatial
 
 __all__ = ["MLR"]
 
@@ -27,44 +28,91 @@ class MLR(Layer):
 
     as in Ganea et al., "Hyperbolic neural networks" (2018). On a product the scores of the factors are added.
 
+    Two more forms, on hyperbolic and flat spaces, with s the spatial part of the hyperboloid's point and
+    :math:`t = \sqrt{1 + c|s|^2}`:
+
+    .. math:: \ell_k &= \tfrac{|a_k|}{\sqrt c} \operatorname{arsinh}\big(\sqrt c \langle s, \hat a_k\rangle
+              \cosh\sqrt c\,b_k + t \sinh\sqrt c\,b_k\big) && \text{form="hnn++"} \\
+              \ell_k &= b_k - \big(|s - p'_k|^2 - (x_0 - p_{k,0})^2\big) && \text{form="lorentz"}
+
+    "hnn++" (Shimizu et al., 2021; the same function on the hyperboloid is the Lorentz MLR of Bdeir et al., 2024) has a
+    number b, the signed distance of the origin, in place of the point p. "lorentz" is minus the squared Lorentzian
+    distance to a class's point and a bias, the classifier of Chen et al. (HyboNet, 2022).
+
     Args:
         in_dim: intrinsic dimension of the input.
         classes: number of classes.
         manifold: where the input lies. The scores are plain.
+        form: "hyperplane", "hnn++" or "lorentz".
 
     Shapes:
         - x: (..., ambient dimension of ``in_dim``)
         - output: (..., classes)
 
-    Initialised so that p is the origin and the scores at c → 0 are those of ``nn.Linear(in_dim, classes, bias=False)``.
+    Initialised so that p is the origin, b = 0, and the scores at c → 0 are those of
+    ``nn.Linear(in_dim, classes, bias=False)``; in the form "lorentz" log0(p) is uniform in ±1/√in_dim.
 
-    As c → 0 on the stereographic family it is 4⟨x−p, a⟩ (⟨x−p, a⟩ on Euclidean space, whose frame has unit scale).
+    As c → 0 on the stereographic family it is 4⟨x−p, a⟩, 2⟨x, a⟩ + |a| b or b − 4|x−p|² (⟨x−p, a⟩, ⟨x, a⟩ + |a| b
+    and b − |x−p|² on Euclidean space, whose frame has unit scale).
 
     >>> import torch, hgeo
     >>> hgeo.nn.MLR(4, 3, hgeo.PoincareBall())(torch.zeros(2, 4)).shape
     torch.Size([2, 3])
     """
 
-    def __init__(self, in_dim: int, classes: int, manifold: Any) -> None:
+    def __init__(
+        self,
+        in_dim: int,
+        classes: int,
+        manifold: Any,
+        *,
+        form: Literal["hyperplane", "hnn++", "lorentz"] = "hyperplane",
+    ) -> None:
         super().__init__(manifold, None, in_dim, classes)
-        _refuse_without_planes(manifold, in_dim)
-        self.point = point_parameter(manifold, in_dim, classes)
-        self.normal = nn.Parameter(torch.empty(classes, in_dim))
+        choice("MLR", "form", form, ("hyperplane", "hnn++", "lorentz"))
+        self.form = form
+        if form == "hyperplane":
+            _refuse_without_planes(manifold, in_dim)
+        else:
+            check_spatial("MLR", f"form={form!r}", manifold)
+        self.point = point_parameter(manifold, in_dim, classes) if form != "hnn++" else None
+        self.normal = nn.Parameter(torch.empty(classes, in_dim)) if form != "lorentz" else None
+        self.bias = nn.Parameter(torch.empty(classes)) if form != "hyperplane" else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """p at the origin; a uniform, of the size that gives the scores of torch's Linear at c → 0."""
+        """Hyperplanes through the origin whose scores at c → 0 are those of torch's Linear; points around it."""
         assert self.in_dim is not None
-        bound = 1 / math.sqrt(self.in_dim) / manifolds.frame_scale(self.in_manifold) ** 2
+        scale = manifolds.frame_scale(self.in_manifold)
+        bound = 1 / math.sqrt(self.in_dim)
         with torch.no_grad():
-            self.normal.uniform_(-bound, bound)
-            self.point.copy_(manifolds.exp0(self.in_manifold, torch.zeros_like(self.normal)))
+            if self.normal is not None:
+                most = bound / (scale**2 if self.form == "hyperplane" else scale)
+                self.normal.uniform_(-most, most)
+            if self.point is not None:
+                v = torch.zeros(len(self.point), self.in_dim, dtype=self.point.dtype, device=self.point.device)
+                v = v.uniform_(-bound, bound) if self.form == "lorentz" else v
+                self.point.copy_(manifolds.exp0(self.in_manifold, v))
+            if self.bias is not None:
+                self.bias.zero_()
 
     def forward(self, x: Tensor) -> Tensor:
         """Scores (..., classes), to be given to a softmax."""
-        self.check(x, self.normal)
+        own = self.bias if self.normal is None else self.normal
+        assert own is not None
+        self.check(x, own)
+        if self.form == "hnn++":
+            s = to_spatial(self.in_manifold, x)
+            return plane_scores(s, own, self.bias, minus_curvature(self.in_manifold, s))
+        assert self.point is not None
         point = manifolds.project(self.in_manifold, self.point)
-        return manifolds.geometry(self.in_manifold).plane_score(self.in_manifold, x.unsqueeze(-2), point, self.normal)
+        if self.form == "lorentz":
+            s, p = to_spatial(self.in_manifold, x.unsqueeze(-2)), to_spatial(self.in_manifold, point)
+            return own - lorentz_sqdist(s, p, minus_curvature(self.in_manifold, s))
+        return manifolds.geometry(self.in_manifold).plane_score(self.in_manifold, x.unsqueeze(-2), point, own)
+
+    def extra_repr(self) -> str:
+        return super().extra_repr() + ("" if self.form == "hyperplane" else f", form={self.form!r}")
 
 
 def _refuse_without_planes(manifold: Any, dim: int) -> None:

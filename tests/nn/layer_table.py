@@ -91,7 +91,8 @@ class Row:
 
 
 _NO_GYRO = ("own",)
-_CURVED = tuple(name for name in SPACES if name not in ("lorentz", "geoopt lorentz"))
+# spaces without the spatial coordinates of the hyperboloid: spheres, and those that training may turn into one
+_NO_SPATIAL = ("stereo k<0", "stereo k=0", "stereo k>0", "sproj", "sphere", "product", "own")
 
 
 def _graph(layer: Any, x: Tensor) -> Tensor:
@@ -128,7 +129,9 @@ LAYERS: dict[str, Row] = {
     "Linear factors": Row(
         lambda m: hnn.Linear(DIM, DIM, m, form="factors"), not_on=tuple(n for n in SPACES if n != "product")
     ),
-    "Linear lorentz": Row(lambda m: hnn.Linear(DIM, DIM, m, form="lorentz"), not_on=_CURVED),
+    "Linear lorentz": Row(lambda m: hnn.Linear(DIM, DIM, m, form="lorentz", activation=torch.tanh), not_on=_NO_SPATIAL),
+    "Linear lorentz gate": Row(lambda m: hnn.Linear(DIM, DIM, m, form="lorentz", gate=True), not_on=_NO_SPATIAL),
+    "Linear hnn++": Row(lambda m: hnn.Linear(DIM, DIM, m, form="hnn++"), not_on=_NO_SPATIAL),
     "Activation": Row(lambda m: hnn.Activation(torch.nn.functional.elu, m)),
     "Activation point": Row(
         lambda m: hnn.Activation(torch.nn.functional.elu, m, space="point"),
@@ -136,6 +139,8 @@ LAYERS: dict[str, Row] = {
     ),
     "Dropout": Row(lambda m: hnn.Dropout(0.5, m)),
     "MLR": Row(lambda m: hnn.MLR(DIM, 3, m), gives="vectors", not_on=_NO_GYRO),
+    "MLR hnn++": Row(lambda m: hnn.MLR(DIM, 3, m, form="hnn++"), gives="vectors", not_on=_NO_SPATIAL),
+    "MLR lorentz": Row(lambda m: hnn.MLR(DIM, 3, m, form="lorentz"), gives="vectors", not_on=_NO_SPATIAL),
     "CentroidClassifier": Row(lambda m: hnn.CentroidClassifier(DIM, 3, m), gives="vectors"),
     "BatchNorm": Row(lambda m: hnn.BatchNorm(DIM, m), not_on=_NO_GYRO),
     "BatchNorm tangent": Row(lambda m: hnn.BatchNorm(DIM, m, mean="tangent")),
