@@ -15,6 +15,7 @@ In a test file, inherit every law that applies by supplying only the manifold::
 
 from hgeo.testing import laws, oracle, strategies
 from hgeo.testing._check import Report, Result, check_manifold, load
+from hgeo.testing._layers import check_layer
 from hgeo.testing._pytest import ManifoldLaws
 from hgeo.testing._space import Functions
 
@@ -23,6 +24,7 @@ __all__ = [
     "ManifoldLaws",
     "Report",
     "Result",
+    "check_layer",
     "check_manifold",
     "laws",
     "load",

@@ -174,6 +174,14 @@ LAYERS: dict[str, Row] = {
     ),
 }
 
+# What a layer is equivariant under, as hgeo.testing.check_layer names it; by the first word of its name.
+MOVES_WITH: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("ToManifold", "FromManifold", "Transfer", "Linear", "Activation", "MLR"), ("rows",)),
+    **dict.fromkeys(("Midpoint", "Pool", "FermiDiracDecoder", "DistanceDecoder"), ("isometries",)),
+    "CentroidClassifier": ("rows", "isometries"),
+    **dict.fromkeys(("Midpoint tangent", "Pool tangent"), ("rotations",)),
+}
+
 PAIRS_THAT_WORK = [(name, space) for name, row in LAYERS.items() for space in SPACES if space not in row.not_on]
 PAIRS_THAT_DO_NOT = [(name, space) for name, row in LAYERS.items() for space in row.not_on]
 

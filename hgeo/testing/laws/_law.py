@@ -46,6 +46,7 @@ TOLERANCES: dict[str, dict[torch.dtype, float]] = {
     "derivative": _numbers(1e-9, 1e-3),
     "gradient": _numbers(1e-9, 1e-3),
     "second derivative": _numbers(1e-6, 5e-2),
+    "differences": _numbers(1e-5, 5e-2),  # finite ones, which have half of the digits
     "limit": _numbers(1.0, 1.0),
     "first order": _numbers(1.0, 1.0),
     "two percent": _numbers(0.02, 0.02),
