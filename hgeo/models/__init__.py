@@ -18,6 +18,7 @@ from hgeo.models._hgcn import HGCN, HGCNSettings, KappaGCN
 from hgeo.models._mlp import MLP, MLPSettings
 from hgeo.models._hnn import HNN, HNNSettings
 from hgeo.models._build import build, recipe
+from hgeo.models._twin import flat_twin
 from hgeo.models._shallow import (
     LINE,
     SHALLOW_METHODS,
@@ -63,6 +64,7 @@ __all__ = [
     "assign",
     "build",
     "find",
+    "flat_twin",
     "names",
     "recipe",
     "register",

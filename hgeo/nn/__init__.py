@@ -5,6 +5,7 @@ built; its forward pass takes a graph first if it needs one. It asks the manifol
 ``hgeo.graph`` for who talks to whom; no layer tests which space it is given.
 """
 
+from hgeo.nn._decoders import DECODERS, decoder
 from hgeo.nn.activation import Activation
 from hgeo.nn.batchnorm import BatchNorm
 from hgeo.nn.centroidclassifier import CentroidClassifier
@@ -16,6 +17,7 @@ from hgeo.nn.fermidirac import FermiDiracDecoder
 from hgeo.nn.frommanifold import FromManifold
 from hgeo.nn.gcnconv import GCNConv
 from hgeo.nn.hatconv import Attention, HATConv
+from hgeo.nn.innerproductdecoder import InnerProductDecoder
 from hgeo.nn.linear import Linear
 from hgeo.nn.midpoint import Midpoint
 from hgeo.nn.mlr import MLR
@@ -25,6 +27,7 @@ from hgeo.nn.tomanifold import ToManifold
 from hgeo.nn.transfer import Transfer
 
 __all__ = [
+    "DECODERS",
     "MLR",
     "Activation",
     "Attention",
@@ -37,12 +40,14 @@ __all__ = [
     "FromManifold",
     "GCNConv",
     "HATConv",
+    "InnerProductDecoder",
     "Linear",
     "Midpoint",
     "Pool",
     "Sequential",
     "ToManifold",
     "Transfer",
+    "decoder",
     "feature_dropout",
     "feature_linear",
 ]

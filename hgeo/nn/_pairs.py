@@ -9,11 +9,11 @@ from torch import Tensor
 
 from hgeo import manifolds
 
-__all__ = ["pair_distance"]
+__all__ = ["pair_distance", "pairs_of_points"]
 
 
-def pair_distance(name: str, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
-    """d(x, y) of points of one shape, or d(x[i], x[j]) for ``y`` = (2, E) whole numbers, a pair (i, j) a column."""
+def pairs_of_points(name: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """x and y of one shape, or x[i] and x[j] for ``y`` = (2, E) whole numbers, a pair (i, j) a column."""
     if not y.is_floating_point():
         if y.dim() != 2 or y.shape[0] != 2 or x.dim() != 2:
             raise ValueError(
@@ -24,4 +24,9 @@ def pair_distance(name: str, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
     if x.shape[-1] != y.shape[-1]:
         raise ValueError(f"{name}: the points compared have shapes {tuple(x.shape)} and {tuple(y.shape)}")
     x, y = torch.broadcast_tensors(x, y)
-    return manifolds.dist(manifold, x, y)
+    return x, y
+
+
+def pair_distance(name: str, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    """The distances of these pairs."""
+    return manifolds.dist(manifold, *pairs_of_points(name, x, y))

@@ -55,11 +55,15 @@ class DistanceDecoder(Layer):
         self.log_beta = nn.Parameter(torch.tensor(math.log(beta)), requires_grad=learnable)
         self.shift = nn.Parameter(torch.tensor(float(shift)), requires_grad=learnable)
 
-    def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """Scores: the larger, the likelier a link."""
+    def logits(self, x: Tensor, y: Tensor) -> Tensor:
+        """The scores, for ``binary_cross_entropy_with_logits``."""
         self.check(x)
         distance = pair_distance("DistanceDecoder", self.in_manifold, x, y)
         return self.shift - self.log_beta.exp() * (distance * distance if self.power == 2 else distance)
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """Scores: the larger, the likelier a link."""
+        return self.logits(x, y)
 
     def extra_repr(self) -> str:
         return f"{describe(self.in_manifold)}, power={self.power}"

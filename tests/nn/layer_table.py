@@ -113,7 +113,11 @@ def call(layer: Any, x: Tensor) -> Tensor:
         return layer(EDGES, x)
     if isinstance(layer, hnn.Pool):
         return layer(GRAPH_OF_ROW, x)
-    return layer(x, EDGES) if isinstance(layer, hnn.FermiDiracDecoder | hnn.DistanceDecoder) else layer(x)
+    return (
+        layer(x, EDGES)
+        if isinstance(layer, hnn.FermiDiracDecoder | hnn.DistanceDecoder | hnn.InnerProductDecoder)
+        else layer(x)
+    )
 
 
 LAYERS: dict[str, Row] = {
@@ -153,6 +157,7 @@ LAYERS: dict[str, Row] = {
     "Pool frechet": Row(lambda m: hnn.Pool(m, how="frechet", iterations=3), _pool),
     "FermiDiracDecoder": Row(lambda m: hnn.FermiDiracDecoder(m), _pairs, gives="vectors"),
     "DistanceDecoder": Row(lambda m: hnn.DistanceDecoder(m, learnable=True), _pairs, gives="vectors"),
+    "InnerProductDecoder": Row(lambda m: hnn.InnerProductDecoder(m, learnable=True), _pairs, gives="vectors"),
     "Embedding": Row(lambda m: hnn.Embedding(ROWS, DIM, m, std=0.3, sparse=False), takes="numbers"),
     "GCNConv": Row(lambda m: hnn.GCNConv(DIM, DIM, m, in_manifold=m), _graph),
     "GCNConv midpoint": Row(
@@ -179,7 +184,7 @@ MOVES_WITH: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("ToManifold", "FromManifold", "Transfer", "Linear", "Activation", "MLR"), ("rows",)),
     **dict.fromkeys(("Midpoint", "Pool", "FermiDiracDecoder", "DistanceDecoder"), ("isometries",)),
     "CentroidClassifier": ("rows", "isometries"),
-    **dict.fromkeys(("Midpoint tangent", "Pool tangent"), ("rotations",)),
+    **dict.fromkeys(("Midpoint tangent", "Pool tangent", "InnerProductDecoder"), ("rotations",)),
 }
 
 PAIRS_THAT_WORK = [(name, space) for name, row in LAYERS.items() for space in SPACES if space not in row.not_on]

@@ -102,6 +102,10 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] 
         hnn.DistanceDecoder,
         lambda layer, x: -2 * torch.linalg.vector_norm(x[EDGES[0]] - x[EDGES[1]], dim=-1),
     ),
+    "InnerProductDecoder": (
+        lambda m: hnn.InnerProductDecoder(m, learnable=True),
+        lambda layer, x: layer.shift + layer.log_beta.exp() * 4 * (x[EDGES[0]] * x[EDGES[1]]).sum(-1),
+    ),
     **{
         f"GCNConv {aggregate} {norm}": (
             lambda m, aggregate=aggregate, norm=norm: hnn.GCNConv(
