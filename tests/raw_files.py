@@ -1,4 +1,4 @@
-"""Small files in the layout of DGL's raw ones, what DGL makes of them, and pickles that run code when opened."""
+"""Small files in the layout of DGL's raw ones and HGCN's, what DGL makes of them, and pickles that run code."""
 
 import pickle
 from collections import defaultdict
@@ -89,6 +89,42 @@ def write_benchmark(file: Path) -> Path:
         node_names=np.array([f"node {node}" for node in range(60)], dtype=object),
     )
     return file
+
+
+def write_airport(folder: Path, *, nodes: int = 60, old: bool = True) -> Path:
+    """A pickled networkx graph, as HGCN's (of an old networkx, with a view of its nodes) or as of today's."""
+    import networkx
+
+    generator = np.random.default_rng(0)
+    graph = networkx.Graph()
+    for node in generator.permutation(nodes).tolist():
+        wealth = 1.0 + generator.random() / 2
+        graph.add_node(100 + node, feat=[*generator.normal(size=3).tolist(), wealth / 2, wealth])
+    names = list(graph)
+    graph.add_edges_from((names[one], names[other]) for one, other in generator.integers(nodes, size=(3 * nodes, 2)))
+    graph.add_edge(names[0], names[0])
+    folder.mkdir(parents=True)
+    if old:
+        state = {"node_dict_factory": dict, "graph": {}, "_node": graph._node, "_adj": graph._adj, "nodes": graph.nodes}
+        content = b"\x80\x03cnetworkx.classes.graph\nGraph\n)\x81" + pickle.dumps(state, protocol=3)[2:-1] + b"b."
+    else:
+        content = pickle.dumps(graph, protocol=3)
+    (folder / "airport.p").write_bytes(content)
+    return folder
+
+
+def write_disease(folder: Path, *, features: bool = True) -> Path:
+    """Pairs of names a line, labels, and (if wanted) features in a sparse matrix that is dense."""
+    generator = np.random.default_rng(0)
+    folder.mkdir(parents=True)
+    lines = [f"p{int(generator.integers(node))},p{node}" for node in range(1, 50)]
+    (folder / f"{folder.name}.edges.csv").write_text("".join(f"{line}\n" for line in lines))
+    np.save(folder / f"{folder.name}.labels.npy", (generator.random(50) < 0.3).astype(float))
+    if features:
+        scipy.sparse.save_npz(
+            folder / f"{folder.name}.feats.npz", scipy.sparse.csr_matrix(generator.normal(size=(50, 4)))
+        )
+    return folder
 
 
 def by_dgl(name: str, folder: Path, *, split_seed: int):

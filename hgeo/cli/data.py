@@ -23,15 +23,27 @@ _ABOUT = {
     "cs": "co-authors in computer science, 15 classes",
     "physics": "co-authors in physics, 5 classes",
     "ogbn-arxiv": "citations between arXiv papers, 40 classes; unpack OGB's archive",
+    "airport": "flights between airports, 4 classes of their countries",
+    "disease": "a simulated epidemic: a tree of 2,665 nodes, 2 classes",
+    "disease-nc": "another, of 1,044 nodes, 2 classes",
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo data``."""
+    from hgeo.data import FEATURES, SPLITS
+
     parser.add_argument("name", nargs="?", help="a data set or an .npz file; without it the known names are listed")
-    parser.add_argument("--data-dir", help="folder of DGL's raw files (default: $HGEO_DATA, else DGL's own)")
+    parser.add_argument("--data-dir", help="folder of raw files (default: $HGEO_DATA, else DGL's own)")
+    parser.add_argument("--split", choices=SPLITS, help="which nodes are for what (default: what the data came with)")
     parser.add_argument(
         "--split-seed", type=not_negative, default=0, metavar="SEED", help="of data without a public split"
+    )
+    parser.add_argument(
+        "--features",
+        default="auto",
+        metavar="HOW",
+        help=f"how they are prepared: {', '.join(FEATURES)}; with +degrees behind it, degrees are features, too",
     )
     parser.add_argument("--samples", type=positive, default=20000, help="quadruples of nodes for δ (default: 20000)")
     parser.add_argument("--seed", type=not_negative, default=0, help="of that sample (default: 0)")
@@ -49,7 +61,13 @@ def run(args: argparse.Namespace) -> int:
         return 0
     try:
         with spoken_warnings():
-            dataset = load(args.name, data_dir=args.data_dir, split_seed=args.split_seed)
+            dataset = load(
+                args.name,
+                data_dir=args.data_dir,
+                split=args.split,
+                split_seed=args.split_seed,
+                features=args.features,
+            )
     except (ValueError, OSError) as error:
         print(f"hgeo data: {error}", file=sys.stderr)
         return 2

@@ -49,7 +49,7 @@ class Finding:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo doctor``."""
-    parser.add_argument("--data-dir", help="folder of DGL's raw files (default: $HGEO_DATA, else DGL's own)")
+    parser.add_argument("--data-dir", help="folder of raw files (default: $HGEO_DATA, else DGL's own)")
     parser.add_argument("--json", action="store_true", help="JSON on stdout, and nothing else there")
 
 

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cached-only", action="store_true", help="write what the cache holds, compute nothing")
     parser.add_argument("--out", type=Path, default=Path("docs/results"), help="where tables go (%(default)s)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
-    parser.add_argument("--data-dir", help="folder of DGL's raw files (default: HGEO_DATA)")
+    parser.add_argument("--data-dir", help="folder of raw files (default: HGEO_DATA)")
 
 
 def run(args: argparse.Namespace) -> int:

@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--out", type=Path, help="run folder (default: a new one under runs/)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, with the options it had")
-    parser.add_argument("--data-dir", help="folder of DGL's raw files (default: $HGEO_DATA, else DGL's own)")
+    parser.add_argument("--data-dir", help="folder of raw files (default: $HGEO_DATA, else DGL's own)")
     parser.add_argument("--epochs", type=positive, help="at most so many epochs")
     parser.add_argument("--patience", type=positive, help="stop after so many epochs without a better one")
     parser.add_argument("--lr", type=float, help="learning rate")

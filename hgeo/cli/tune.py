@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="begin with what earlier searches froze in this file, for every method the winners of all methods",
     )
     parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, help="processes (%(default)s)")
-    parser.add_argument("--data-dir", help="folder of DGL's raw files (default: HGEO_DATA)")
+    parser.add_argument("--data-dir", help="folder of raw files (default: HGEO_DATA)")
     parser.add_argument("--rounds", type=positive, help="rounds of proposals, if not the usual number for the data set")
     parser.add_argument("--trials", type=positive, help="trials in a round, if not the usual number")
     parser.add_argument("--epochs", type=positive, help="epochs of a run, if not the usual number")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse
 
-from hgeo.data._dataset import Dataset, make_dataset
+from hgeo.data._dataset import Dataset, Normalize, make_dataset
 
 __all__ = ["karate"]
 
 
-def karate(*, split_seed: int = 0) -> Dataset:
+def karate(*, split_seed: int = 0, normalize: Normalize = "auto") -> Dataset:
     """Zachary's karate club: 34 members, 78 friendships, and the two clubs it broke into.
 
     The features are the identity; the two leaders (0 and 33) are the training set.
@@ -26,4 +26,5 @@ def karate(*, split_seed: int = 0) -> Dataset:
         scipy.sparse.identity(34, format="csr"),
         label,
         masks={"train": np.array([0, 33]), "val": rest[:8], "test": rest[8:]},
+        normalize=normalize,
     )

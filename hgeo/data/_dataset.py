@@ -14,13 +14,14 @@ import torch
 from torch import Tensor
 
 from hgeo._dgl import import_dgl
+from hgeo.data._counted import Counted, counted_beside, csr_tensor, without_counted
 
 if TYPE_CHECKING:
     from hgeo.graph import Graph
 
 __all__ = ["DataError", "DataWarning", "Dataset", "Normalize", "Origin", "make_dataset", "random_split"]
 
-Normalize = Literal["auto", "rows", "columns", "none"]
+Normalize = Literal["auto", "rows", "columns", "none", "hgcn"]
 
 # Non-negative features with more zeros than this are counts of words, and stay sparse.
 _BAG_OF_WORDS_DENSITY = 0.5
@@ -54,7 +55,7 @@ class Dataset:
     without duplicates. ``features`` is a dense (N, F) float tensor, or a sparse CSR tensor for bags of words.
     ``labels`` holds -1 where a node has none. The three index tensors are disjoint. ``label_values`` are the
     numbers that the classes had where they were not 0, 1, 2, …: class ``c`` was ``label_values[c]``. ``origin`` says
-    which files the data were read from, if from any.
+    which files the data were read from, if from any; ``counted`` whether the last features are degrees.
 
     >>> from hgeo.data import load
     >>> load("karate")
@@ -72,6 +73,7 @@ class Dataset:
     test_idx: Tensor
     label_values: tuple[int, ...] | None = None
     origin: Origin | None = None
+    counted: Counted | None = None
 
     @property
     def num_edges(self) -> int:
@@ -93,6 +95,26 @@ class Dataset:
 
         return as_graph(self.edge_index, num_nodes=self.num_nodes)
 
+    def with_edges(self, edge_index: Tensor) -> Dataset:
+        """The same nodes with other edges, in the same canonical form; degrees among the features are counted anew.
+
+        What a link predictor may see of hidden links is nothing, their share of a degree included.
+        """
+        features = self.features
+        if self.counted is not None:
+            features = counted_beside(without_counted(features), self.counted, edge_index)
+        return replace(self, edge_index=edge_index, features=features)
+
+    def with_counted(self, kind: Counted) -> Dataset:
+        """Columns of degrees behind the features.
+
+        ``"degrees"``: 1 where the degree is 0, 1, 2, 3, 4, more, and log(1 + degree), centred and scaled. ``"hgcn"``:
+        the first six, and 1 in every row, as HGCN's code does for Airport.
+        """
+        if self.counted is not None:
+            raise DataError(f"{self.name} has features of degrees already")
+        return replace(self, features=counted_beside(self.features, kind, self.edge_index), counted=kind)
+
     def dgl(self) -> Any:
         """A ``DGLGraph`` with ``feat``, ``label`` and the masks as node data (features dense, as DGL's layers want)."""
         dgl = import_dgl("Dataset.dgl()")
@@ -110,7 +132,7 @@ class Dataset:
         """The same data on another device, with features of another dtype."""
         features = self.features
         if self.is_sparse and (device is not None or dtype is not None):
-            features = _csr_tensor(
+            features = csr_tensor(
                 features.crow_indices().to(device=device),
                 features.col_indices().to(device=device),
                 features.values().to(device=device, dtype=dtype),
@@ -401,16 +423,16 @@ def _canonical_edges(edges: np.ndarray, num_nodes: int) -> np.ndarray:
 
 
 def _normalized(features: np.ndarray | scipy.sparse.csr_matrix, normalize: Normalize, what: str) -> Tensor:
-    if normalize not in ("auto", "rows", "columns", "none"):
-        raise DataError(f"normalize is {normalize!r}, expected 'auto', 'rows', 'columns' or 'none'")
+    if normalize not in ("auto", "rows", "columns", "none", "hgcn"):
+        raise DataError(f"normalize is {normalize!r}, expected 'auto', 'rows', 'columns', 'none' or 'hgcn'")
     sparse = _as_bag_of_words(features)
-    if sparse is not None and normalize in ("auto", "rows", "none"):
+    if sparse is not None and normalize != "columns":
         if normalize != "none":
             sparse = _rows_of_sum_one(sparse)
         if normalize == "auto":
             length = float(scipy.sparse.linalg.norm(sparse, axis=1).mean())
             sparse = sparse * np.float32(_BAG_OF_WORDS_LENGTH / (length or 1.0))
-        return _csr_tensor(
+        return csr_tensor(
             torch.from_numpy(sparse.indptr.astype(np.int64)),
             torch.from_numpy(sparse.indices.astype(np.int64)),
             torch.from_numpy(_as_float32(sparse.data, what)),
@@ -421,6 +443,9 @@ def _normalized(features: np.ndarray | scipy.sparse.csr_matrix, normalize: Norma
         dense = _without_exponent(dense, axis=1)
         total = np.abs(dense).sum(axis=1, keepdims=True)
         dense = dense / np.where(total > 0, total, 1.0)
+    elif normalize == "hgcn":
+        total = dense.sum(axis=1, keepdims=True)
+        dense = dense * np.divide(1.0, total, out=np.zeros_like(total), where=total != 0)
     elif normalize in ("auto", "columns"):
         dense = _standardized(dense)
     return torch.from_numpy(_as_float32(dense, what))
@@ -476,13 +501,6 @@ def _says_nothing(features: np.ndarray | scipy.sparse.csr_matrix) -> bool:
 def _noise(dense: np.ndarray) -> float:
     """Columns that differ by less of their largest number differ by the rounding of their dtype."""
     return 2.0 * float(np.finfo(dense.dtype).eps)
-
-
-def _csr_tensor(crow: Tensor, column: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
-    with warnings.catch_warnings():
-        # torch says once a process that CSR is in beta; the product with a dense matrix, all we use, is not news.
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(crow, column, values, size=shape, check_invariants=False)
 
 
 def _as_bag_of_words(features: np.ndarray | scipy.sparse.csr_matrix) -> scipy.sparse.csr_matrix | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hgeo.data._dataset import Dataset, make_dataset
+from hgeo.data._dataset import Dataset, Normalize, make_dataset
 
 __all__ = ["hierarchy"]
 
@@ -19,6 +19,7 @@ def hierarchy(
     fade: float = 0.7,
     noise: float = 1.0,
     cross_links: float = 1.0,
+    normalize: Normalize = "auto",
 ) -> Dataset:
     """A deep random tree for node classification: which branch of the root does a node belong to?
 
@@ -53,6 +54,7 @@ def hierarchy(
         branch,
         split_seed=split_seed,
         num_classes=branches,
+        normalize=normalize,
     )
 
 

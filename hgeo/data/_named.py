@@ -1,4 +1,4 @@
-"""Data sets by name, read from the raw files that DGL and OGB hand out: no loader of theirs runs."""
+"""Data sets by name, read from the raw files that DGL, OGB and HGCN's authors hand out: no loader of theirs runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import urllib.request
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -20,6 +20,8 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from hgeo.data._citation import CITATION_PARTS, read_citation
 from hgeo.data._dataset import DataError, Dataset, make_dataset
+from hgeo.data._features import Features
+from hgeo.data._hgcn import HGCN, hgcn_files, read_airport, read_csr, read_disease
 from hgeo.data._origin import checked_origin
 
 __all__ = ["NAMED", "available", "load_named"]
@@ -51,35 +53,60 @@ _DGL = {
     "physics": _Source("coauthor_physics_310c1038", False),
 }
 
-NAMED = (*_DGL, "ogbn-arxiv")
+NAMED = (*_DGL, "ogbn-arxiv", *HGCN)
 
 _DGL_ADDRESS = "https://data.dgl.ai/dataset"
 _ARXIV_ADDRESS = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
+_HGCN_ADDRESS = "https://raw.githubusercontent.com/HazyResearch/hgcn/master/data"
 _ARXIV_SPLIT = {"train": "train", "val": "valid", "test": "test"}
 _PATIENCE = 20  # seconds without a byte
 
+Fill = Callable[[Path], None]
+
 
 def load_named(
-    name: str, *, data_dir: str | Path | None, split_seed: int, sha256: str | None = None, download: bool = True
+    name: str,
+    *,
+    data_dir: str | Path | None,
+    split_seed: int,
+    features: Features,
+    sha256: str | None = None,
+    download: bool = True,
 ) -> Dataset:
     """Load one of :data:`NAMED` from its raw files in ``data_dir`` (else ``HGEO_DATA``, else DGL's own folder)."""
     folder = _folder(data_dir)
     if name == "ogbn-arxiv":
-        return _load_arxiv(folder, sha256)
-    source = _DGL[name]
-    raw = folder / source.folder
+        return _load_arxiv(folder, features, sha256)
+    raw, fill, address = _place(folder, name)
     if not raw.is_dir():
         if not download:
             raise FileNotFoundError(f"{name}: no folder {raw}; set HGEO_DATA or --data-dir to the folder that holds it")
-        _download(name, raw, source)
-    origin = checked_origin(raw, [raw / file for file in source.files], sha256)
+        _download(name, raw, fill, address)
+    if name in HGCN:
+        files = [raw / file for file in hgcn_files(name)]
+        if not files[-1].is_file() and name != "airport":
+            del files[-1]
+    else:
+        files = [raw / file for file in _DGL[name].files]
+    origin = checked_origin(raw, files, sha256)
     try:
-        arrays = read_citation(raw, source.archive) if source.public_split else _read_npz(raw / source.files[0])
+        arrays = _read(name, raw, features)
     except (DataError, OSError):
         raise
     except Exception as error:  # whatever NumPy, SciPy and zlib say of a damaged file
         raise DataError(f"{name}: {raw} is damaged ({_first_line(error)})") from error
-    return dataclasses.replace(make_dataset(name, **arrays, split_seed=split_seed, where=str(raw)), origin=origin)
+    dataset = make_dataset(name, **arrays, split_seed=split_seed, normalize=features.normalize, where=str(raw))
+    return dataclasses.replace(dataset, origin=origin)
+
+
+def _read(name: str, raw: Path, features: Features) -> dict[str, Any]:
+    """The arguments of :func:`make_dataset`."""
+    if name == "airport":
+        return read_airport(raw / "airport.p", all_columns=features.name == "hgcn-links")
+    if name in HGCN:
+        return read_disease(raw, name)
+    source = _DGL[name]
+    return read_citation(raw, source.archive) if source.public_split else _read_npz(raw / source.files[0])
 
 
 def _read_npz(path: Path) -> dict[str, Any]:
@@ -88,7 +115,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
     Nodes are numbered anew by reverse Cuthill-McKee, as DGL does, so that a seed means the split that it means there.
     """
     with np.load(path, allow_pickle=False) as archive:
-        links, features = (_read_csr(archive, part) for part in ("adj", "attr"))
+        links, features = (read_csr(archive, f"{part}_") for part in ("adj", "attr"))
         labels = archive["labels"]
     links = scipy.sparse.csr_matrix(links + links.T)
     links.sort_indices()  # nodes of one degree keep their order
@@ -100,30 +127,50 @@ def _read_npz(path: Path) -> dict[str, Any]:
     }
 
 
-def _read_csr(archive: Any, part: str) -> scipy.sparse.csr_matrix:
-    arrays = tuple(archive[f"{part}_{array}"] for array in ("data", "indices", "indptr"))
-    matrix = scipy.sparse.csr_matrix(arrays, shape=tuple(archive[f"{part}_shape"]))
-    matrix.check_format(full_check=True)  # SciPy's own loops write wherever an index points
-    return matrix
+def _place(folder: Path, name: str) -> tuple[Path, Fill, str]:
+    """The folder of a data set's files, what fills it if it is not there, and from where.
+
+    DGL's lie in ``folder`` itself or in its ``dgl/``; HGCN's in its ``hgcn/`` or in one beside it.
+    """
+    if name in HGCN:
+        address = f"{_HGCN_ADDRESS}/{HGCN[name]}"
+        places = [folder / "hgcn" / HGCN[name], folder.parent / "hgcn" / HGCN[name]]
+
+        def fill(target: Path) -> None:
+            for file in hgcn_files(name):
+                _fetch(f"{address}/{file}", target / file)
+    else:
+        source = _DGL[name]
+        address = f"{_DGL_ADDRESS}/{source.archive}.zip"
+        places = [folder / source.folder, folder / "dgl" / source.folder]
+
+        def fill(target: Path) -> None:
+            archive = target.with_name("zip")
+            _fetch(address, archive)
+            _unpack(archive, target, source.files)
+
+    return next((place for place in places if place.is_dir()), places[0]), fill, address
 
 
-def _download(name: str, raw: Path, source: _Source) -> None:
-    """Fill the folder ``raw`` with the files of DGL's archive: with all of them, or it is not made."""
-    address = f"{_DGL_ADDRESS}/{source.archive}.zip"
+def _download(name: str, raw: Path, fill: Fill, address: str) -> None:
+    """Make the folder ``raw`` with all of its files, or not at all."""
     try:
         raw.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=raw.parent, prefix=f".{raw.name}-") as scratch:
-            with urllib.request.urlopen(address, timeout=_PATIENCE) as reply, open(f"{scratch}/zip", "wb") as file:
-                shutil.copyfileobj(reply, file)
             unpacked = Path(scratch) / raw.name
             unpacked.mkdir()
-            _unpack(Path(scratch) / "zip", unpacked, source.files)
+            fill(unpacked)
             unpacked.rename(raw)
     except (OSError, zipfile.BadZipFile, KeyError) as error:
         raise FileNotFoundError(
             f"{name}: no folder {raw}, and {address} cannot be downloaded there ({_first_line(error)}); "
             "set HGEO_DATA or --data-dir to the folder that holds it"
         ) from error
+
+
+def _fetch(address: str, target: Path) -> None:
+    with urllib.request.urlopen(address, timeout=_PATIENCE) as reply, open(target, "wb") as file:
+        shutil.copyfileobj(reply, file)
 
 
 def _unpack(archive: Path, folder: Path, files: Sequence[str]) -> None:
@@ -136,8 +183,8 @@ def _unpack(archive: Path, folder: Path, files: Sequence[str]) -> None:
 def available(data_dir: str | Path | None = None) -> tuple[Path, list[str]]:
     """The folder of raw files that ``load`` would look into, and the named data sets that lie there."""
     folder = _folder(data_dir)
-    names = [name for name, source in _DGL.items() if (folder / source.folder).is_dir()]
-    return folder, names + ["ogbn-arxiv"] * any((path / "raw").is_dir() for path in _arxiv_folders(folder))
+    arxiv = any((path / "raw").is_dir() for path in _arxiv_folders(folder))
+    return folder, [name for name in NAMED if (arxiv if name == "ogbn-arxiv" else _place(folder, name)[0].is_dir())]
 
 
 def _folder(data_dir: str | Path | None) -> Path:
@@ -146,14 +193,14 @@ def _folder(data_dir: str | Path | None) -> Path:
 
 
 def _arxiv_folders(folder: Path) -> list[Path]:
-    return [folder / "arxiv", folder / "ogbn_arxiv"]
+    return [place / name for place in (folder, folder / "dgl") for name in ("arxiv", "ogbn_arxiv")]
 
 
 def _first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
-def _load_arxiv(folder: Path, sha256: str | None) -> Dataset:
+def _load_arxiv(folder: Path, features: Features, sha256: str | None) -> Dataset:
     """ogbn-arxiv from the plain files of OGB's archive (DGL itself only wraps the ``ogb`` package for it)."""
     candidates = _arxiv_folders(folder)
     root = next((path for path in candidates if (path / "raw" / "edge.csv.gz").is_file()), None)
@@ -170,6 +217,7 @@ def _load_arxiv(folder: Path, sha256: str | None) -> Dataset:
         _read_csv(raw["node-feat"], np.float32),
         _read_csv(raw["node-label"], np.int64),
         masks={part: _read_csv(file, np.int64)[:, 0] for part, file in split.items()},
+        normalize=features.normalize,
     )
     return dataclasses.replace(dataset, origin=origin)
 

@@ -17,7 +17,7 @@ import scipy.sparse
 
 from hgeo.data._dataset import DataError
 
-__all__ = ["ARRAYS", "LISTS", "load_pickle"]
+__all__ = ["ARRAYS", "GRAPHS", "LISTS", "PickledGraph", "load_pickle"]
 
 
 class _Dtype:
@@ -87,6 +87,24 @@ class _Lists(dict[Any, Any]):
         raise pickle.UnpicklingError("it sets attributes, which a dictionary of lists has none of")
 
 
+class PickledGraph:
+    """Takes in what a pickle says of a ``networkx.Graph``: plain dictionaries, which whoever reads them has to check.
+
+    ``nodes`` maps a node to its attributes, ``neighbours`` maps it to its neighbours.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.nodes: Any = state["_node"]
+        self.neighbours: Any = state["_adj"]
+
+
+class _Passed:
+    """Stands for views of a graph that a pickle may hold beside it; what it says of them is not kept."""
+
+    def __setstate__(self, state: Any) -> None:
+        pass
+
+
 # Old and new names of the same things: files outlive the modules that they name.
 _ARRAYS: dict[tuple[str, str], type] = {
     ("numpy", "dtype"): _Dtype,
@@ -101,12 +119,20 @@ _LISTS: dict[tuple[str, str], type] = {
     ("__builtin__", "list"): list,
     ("builtins", "list"): list,
 }
-_STAND_INS = _ARRAYS | _LISTS
+_GRAPHS: dict[tuple[str, str], type] = {
+    ("networkx.classes.graph", "Graph"): PickledGraph,
+    ("networkx.classes.reportviews", "NodeView"): _Passed,
+    ("networkx.classes.coreviews", "AdjacencyView"): _Passed,
+    ("builtins", "dict"): dict,
+}
+_STAND_INS = _ARRAYS | _LISTS | _GRAPHS
 
 #: what a file of arrays and CSR matrices may name
 ARRAYS = frozenset(_ARRAYS)
 #: what a file of neighbours, a defaultdict of lists, may name
 LISTS = frozenset(_LISTS)
+#: what a file of one undirected networkx graph, whose attributes are plain, may name
+GRAPHS = frozenset(_GRAPHS)
 
 
 class _Unpickler(pickle.Unpickler):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -59,7 +59,7 @@ def split_links(dataset: Dataset, *, val: float = 0.05, test: float = 0.1, seed:
         return torch.from_numpy(np.ascontiguousarray(pairs)).to(device)
 
     return LinkSplit(
-        dataset=replace(dataset, edge_index=tensor(kept)),
+        dataset=dataset.with_edges(tensor(kept)),
         train_pos=tensor(parts[2]),
         val_pos=tensor(parts[0]),
         test_pos=tensor(parts[1]),
