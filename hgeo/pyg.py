@@ -38,7 +38,7 @@ except ImportError as error:
         f"pip install torch-geometric. The same layers without it are in hgeo.nn, called layer(edge_index, x)"
     ) from error
 
-__all__ = ["GCNConv", "HATConv"]
+__all__ = ["GCNConv", "HATConv", "LorentzConv"]
 
 _FLOWS = ("source_to_target", "target_to_source")
 
@@ -155,6 +155,18 @@ class GCNConv(_InPyG, nn.GCNConv, MessagePassing):  # type: ignore[misc]
     >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
     torch.Size([3, 4])
     """
+
+
+class LorentzConv(_InPyG, nn.LorentzConv, MessagePassing):  # type: ignore[misc]
+    """:class:`hgeo.nn.LorentzConv` in PyG's style; see there for the equations and the options.
+
+    >>> import torch, hgeo
+    >>> conv = hgeo.pyg.LorentzConv(8, 4, hgeo.Lorentz())
+    >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
+    torch.Size([3, 5])
+    """
+
+    _curved_inside: ClassVar[dict[str, Any]] = {"output": "spatial"}
 
 
 def _read(

@@ -24,6 +24,7 @@ import hgeo.pyg
 LAYERS = {
     "HATConv": lambda *dims, **options: hgeo.pyg.HATConv(*dims, hgeo.PoincareBall(), **options),
     "GCNConv": lambda *dims, **options: hgeo.pyg.GCNConv(*dims, hgeo.PoincareBall(), **options),
+    "LorentzConv": lambda *dims, **options: hgeo.pyg.LorentzConv(*dims, hgeo.PoincareBall(), **options),
 }
 EDGES = torch.tensor([[0, 1, 2, 3, 3], [0, 0, 1, 1, 2]])  # the first is a self-loop
 

@@ -15,7 +15,7 @@ from hgeo.manifolds._cdist import Nearest, cdist, nearest
 from hgeo.manifolds._cones import cone_angle, cone_aperture, cone_energy
 from hgeo.manifolds._curvature import bounded_below
 from hgeo.manifolds._functions import *  # noqa: F403
-from hgeo.manifolds._geometry import ConstantCurvature, Geometry, Part
+from hgeo.manifolds._geometry import ConstantCurvature, Geometry, Part, can_look
 from hgeo.manifolds._klein import Klein
 from hgeo.manifolds._lorentz import Lorentz, lorentz_curvature
 from hgeo.manifolds._product import Product
@@ -39,6 +39,7 @@ __all__ = [
     "Stereographic",
     "Word",
     "bounded_below",
+    "can_look",
     "cdist",
     "cone_angle",
     "cone_aperture",

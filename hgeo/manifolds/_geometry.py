@@ -24,7 +24,7 @@ from torch import Tensor
 import hgeo.math as hm
 from hgeo.manifolds._words import describe_word
 
-__all__ = ["ConstantCurvature", "Geometry", "Part", "dot", "folded", "refuse_rows", "unit"]
+__all__ = ["ConstantCurvature", "Geometry", "Part", "can_look", "dot", "folded", "refuse_rows", "unit"]
 
 
 class Part(NamedTuple):
@@ -402,7 +402,7 @@ def folded(v: Tensor, k: Tensor) -> Tensor:
         return v
     margin = hm.boundary_margin(v.dtype)
     limit, rim = math.atanh(1 - margin), math.atanh(1 - 1.5 * margin)
-    if _can_look(v, k):  # a short cut that changes nothing
+    if can_look(v, k):  # a short cut that changes nothing
         number = float(k.detach())
         furthest = limit if number < 0 else math.pi / 2
         if float(v.detach().square().sum(-1).max()) * abs(number) <= furthest**2:
@@ -416,7 +416,7 @@ def folded(v: Tensor, k: Tensor) -> Tensor:
     return torch.where(outside, v * (torch.where(k < 0, rim, turned) / length), v)
 
 
-def _can_look(*tensors: Tensor) -> bool:
+def can_look(*tensors: Tensor) -> bool:
     """Whether the numbers can be looked at without stalling a GPU or breaking a graph."""
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False

@@ -19,6 +19,7 @@ from hgeo.nn.gcnconv import GCNConv
 from hgeo.nn.hatconv import Attention, HATConv
 from hgeo.nn.innerproductdecoder import InnerProductDecoder
 from hgeo.nn.linear import Linear
+from hgeo.nn.lorentzconv import LorentzConv
 from hgeo.nn.midpoint import Midpoint
 from hgeo.nn.mlr import MLR
 from hgeo.nn.pool import Pool
@@ -42,6 +43,7 @@ __all__ = [
     "HATConv",
     "InnerProductDecoder",
     "Linear",
+    "LorentzConv",
     "Midpoint",
     "Pool",
     "Sequential",

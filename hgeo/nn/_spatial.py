@@ -27,6 +27,7 @@ __all__ = [
     "plane_scores",
     "to_spatial",
     "with_distances",
+    "within_radius",
 ]
 
 
@@ -116,3 +117,15 @@ def of_length(direction: Tensor, radius: Tensor, c: Tensor) -> Tensor:
     squared = _dot(direction, direction)
     unit = direction * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
     return unit * (radius * hm.sin_ratio(-c * radius * radius))
+
+
+def within_radius(s: Tensor, c: Tensor, dtype: torch.dtype) -> Tensor:
+    """The spatial coordinates of the point in the same direction, not beyond the radius that ``dtype`` can tell apart:
+    that at which a ball's points end."""
+    rho = 1 - hm.boundary_margin(dtype)
+    limit = 2 * rho / ((1 - rho) * (1 + rho))
+    squared = c * _dot(s, s)
+    if manifolds.can_look(squared) and not bool((squared > limit * limit).any()):  # a short cut that changes nothing
+        return s
+    outside = squared > limit * limit
+    return torch.where(outside, s * (limit * torch.rsqrt(torch.where(outside, squared, 1.0))), s)

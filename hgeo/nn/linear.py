@@ -157,8 +157,11 @@ class Linear(Layer):
 
     def spatial(self, x: Tensor) -> Tensor:
         """Of the forms "lorentz" and "hnn++": the spatial coordinates of the output, wherever they end."""
+        return self.of_spatial(to_spatial(self.in_manifold, x))
+
+    def of_spatial(self, s: Tensor) -> Tensor:
+        """The same, from the spatial coordinates of the input."""
         assert self.weight is not None
-        s = to_spatial(self.in_manifold, x)
         c_in, c_out = (minus_curvature(manifold, self.weight) for manifold in (self.in_manifold, self.manifold))
         if self.form == "hnn++":
             return with_distances(plane_scores(s, self.weight, self.bias, c_in), c_out)

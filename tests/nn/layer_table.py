@@ -109,7 +109,7 @@ def _pool(layer: Any, x: Tensor) -> Tensor:
 
 def call(layer: Any, x: Tensor) -> Tensor:
     """Whatever else a layer needs beside six points, it gets: the edges, the pairs, the graph of each row."""
-    if isinstance(layer, hnn.GCNConv | hnn.HATConv):
+    if isinstance(layer, hnn.GCNConv | hnn.HATConv | hnn.LorentzConv):
         return layer(EDGES, x)
     if isinstance(layer, hnn.Pool):
         return layer(GRAPH_OF_ROW, x)
@@ -165,6 +165,15 @@ LAYERS: dict[str, Row] = {
     ),
     "GCNConv gyrosum": Row(
         lambda m: hnn.GCNConv(DIM, DIM, m, in_manifold=m, aggregate="gyrosum"), _graph, not_on=_NO_GYRO
+    ),
+    "LorentzConv": Row(lambda m: hnn.LorentzConv(DIM, DIM, m, in_manifold=m), _graph, not_on=_NO_SPATIAL),
+    "LorentzConv gate": Row(
+        lambda m: hnn.LorentzConv(DIM, DIM, m, in_manifold=m, gate=True), _graph, not_on=_NO_SPATIAL
+    ),
+    "LorentzConv attention": Row(
+        lambda m: hnn.LorentzConv(DIM, DIM, m, in_manifold=m, weights="attention", activation=torch.tanh),
+        _graph,
+        not_on=_NO_SPATIAL,
     ),
     "HATConv": Row(lambda m: hnn.HATConv(DIM, DIM, m, in_manifold=m, bias="point", backend="reference"), _graph),
     "Sequential": Row(

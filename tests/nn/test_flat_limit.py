@@ -37,6 +37,11 @@ def flat_gate(layer: Any, x: Tensor) -> Tensor:
     return F.normalize(y[:, :-1], dim=1) * torch.acosh(1.1 + layer.log_reach.exp() * y[:, -1:].sigmoid()) / 2
 
 
+def flat_lorentz(layer: Any, x: Tensor) -> Tensor:
+    a, y = adjacency(layer.weights), torch.tanh(F.linear(2 * x, layer.linear.weight, layer.linear.bias))
+    return a @ y / a.sum(1, keepdim=True) / 2
+
+
 def flat_batch_norm(layer: Any, x: Tensor) -> Tensor:
     centred = x - x.mean(0)
     variance = 4 * centred.square().sum(-1).mean()
@@ -107,6 +112,15 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] 
         lambda layer, x: layer.shift + layer.log_beta.exp() * 4 * (x[EDGES[0]] * x[EDGES[1]]).sum(-1),
     ),
     **{
+        f"LorentzConv {weights}": (
+            lambda m, weights=weights: hnn.LorentzConv(
+                IN, OUT, m, in_manifold=m, weights=weights, activation=torch.tanh
+            ),
+            flat_lorentz,
+        )
+        for weights in ("sym", "mean")
+    },
+    **{
         f"GCNConv {aggregate} {norm}": (
             lambda m, aggregate=aggregate, norm=norm: hnn.GCNConv(
                 IN, OUT, m, in_manifold=m, aggregate=aggregate, norm=norm, backend="reference"
@@ -120,6 +134,7 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] 
 
 # written for hyperbolic and flat space: they come to it from one side
 ONE_SIDED = ("Linear lorentz", "Linear lorentz gate", "Linear hnn++", "MLR hnn++", "MLR lorentz")
+ONE_SIDED += ("LorentzConv sym", "LorentzConv mean")
 SIDES = [(name, k) for name in LIMITS for k in (0.0, 1e-9, -1e-9) if k <= 0 or name not in ONE_SIDED]
 
 
