@@ -67,7 +67,7 @@ def step_benchmark(
         torch.manual_seed(0)
         model: nn.Module = build(name, dataset, f"ball:{dim}")
         view = full_view(dataset, dataset.train_idx) if whole else view_for(model, dataset, dataset.train_idx)
-        return _step(model, lambda: view.logits(model), dataset)
+        return _step(model, lambda: view.output(model), dataset)
 
     contestants = {_STOCK: _stock(dataset, dim)}
     for name in models:

@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model", metavar="MODULE:CLASS", help="a model of your own, named again, since its code is run"
     )
+    parser.add_argument("--task", metavar="MODULE:CLASS", help="a task of your own, named again")
     parser.add_argument("--attention", type=not_negative, metavar="NODE", help="also draw whom this node listens to")
     parser.add_argument(
         "--layer", type=positive, default=1, help="the attention layer to look at (default: 1, the first)"
@@ -53,15 +54,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _draw(args: argparse.Namespace) -> list[Path]:
-    if args.model is not None:
+    if args.model is not None or args.task is not None:
         own_modules()
     from hgeo.train import Session, draw_run, load_run
 
     if not (args.run / "config.json").is_file() and (args.run / "session.json").is_file():
-        session = Session.load(args.run, models=() if args.model is None else (args.model,))
+        own = [word for word in (args.model, args.task) if word is not None]
+        session = Session.load(args.run, own=own)
         inside = ", ".join(session.folder(job).path.name for job in session.jobs)
         raise ValueError(f"{args.run} holds several runs; choose one: {inside}")
-    run = load_run(args.run, data_dir=args.data_dir, model=args.model)
+    run = load_run(args.run, data_dir=args.data_dir, model=args.model, task=args.task)
     written = draw_run(run)
     if args.attention is not None:
         written += _draw_attention(args, run[0], run[1])
@@ -70,9 +72,6 @@ def _draw(args: argparse.Namespace) -> list[Path]:
 
 def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset) -> list[Path]:
     from hgeo.models import names
-
-    if args.model is not None:
-        own_modules()
     from hgeo.train import layer_attentions
     from hgeo.viz import attention_figure, attention_rows, attention_table, save_figure
 

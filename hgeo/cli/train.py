@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import math
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from hgeo.data import Dataset
     from hgeo.models import ModelEntry
+    from hgeo.tasks import Task
     from hgeo.train import Job, RunFolder, Session
 
 __all__ = ["add_arguments", "run"]
@@ -37,6 +39,7 @@ _WORTH_THREADS = 2_000_000  # edges and entries of the features; below it a step
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo train``."""
     from hgeo.models import find, names
+    from hgeo.tasks import task_names
 
     parser.epilog = _EPILOG + _settings([find(name) for name in names()])
     parser.add_argument("--dataset", help="a name that `hgeo data` lists, or an .npz file (default: hierarchy)")
@@ -44,6 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         help=f"one of {', '.join(names())}, or package.module:Class of your own (default: hat); several: hat,gat",
     )
+    parser.add_argument(
+        "--task", help=f"{', '.join(task_names())}, or package.module:Class of your own (default: nodes)"
+    )
+    parser.add_argument("--split", help="how examples are split: a word of the data set's, or of the task's")
     parser.add_argument(
         "--space", help="the hidden space, such as ball:16,c=1 (default: ball:16; hierarchy, karate: ball:2)"
     )
@@ -122,7 +129,8 @@ def _planned(args: argparse.Namespace) -> Session:
 
     dataset = args.dataset or "hierarchy"
     bare = args.dataset is None and args.model is None and args.space is None
-    models = _models(args.model or "hat")
+    models = _own_words(args.model or "hat")
+    (task,) = _own_words(args.task or "nodes") or [""]
     if bare:
         models.append("gat")
     if not models:
@@ -138,6 +146,8 @@ def _planned(args: argparse.Namespace) -> Session:
             dataset=dataset,
             model=model,
             space=space,
+            task=task,
+            split=args.split,
             seed=seed,
             split_seed=args.split_seed or 0,
             data_dir=args.data_dir,
@@ -157,8 +167,8 @@ def _planned(args: argparse.Namespace) -> Session:
     return session
 
 
-def _models(text: str | None) -> list[str]:
-    """The models that --model names; those of a user's own lie where the command is given."""
+def _own_words(text: str | None) -> list[str]:
+    """The models that --model names, or the task; those of a user's own lie where the command is given."""
     words = [word.strip() for word in (text or "").split(",") if word.strip()]
     if any(":" in word for word in words):
         own_modules()
@@ -170,14 +180,16 @@ def _resumed(args: argparse.Namespace) -> Session:
 
     if args.out is None:
         raise ValueError("--resume needs --out, the folder of the run to go on with")
-    own = [word for word in _models(args.model) if ":" in word]  # somebody's folder does not decide that code is run
-    session = Session.load(args.out, data_dir=args.data_dir, models=own)
+    # Somebody's folder does not decide that code is run.
+    again = {name: _own_words(getattr(args, name)) for name in ("model", "task")}
+    own = [word for words in again.values() for word in words if ":" in word]
+    session = Session.load(args.out, data_dir=args.data_dir, own=own)
     parser = argparse.ArgumentParser()
     add_arguments(parser)  # its defaults are nothing, so that whatever differs from them was asked for
     usual = vars(parser.parse_args([]))
     given = [name for name, value in usual.items() if getattr(args, name) != value]
     obeyed = ["out", "resume", "data_dir", "no_pictures", "json"]
-    obeyed += ["model"] if own and len(own) == len(_models(args.model)) else []
+    obeyed += [name for name, words in again.items() if words and all(":" in word for word in words)]
     refused = [f"--{name.replace('_', '-')}" for name in given if name not in obeyed]
     if refused:
         raise ValueError(f"--resume goes on with the options that the run had; leave out {', '.join(refused)}")
@@ -222,22 +234,22 @@ def _train(session: Session, *, resume: bool) -> tuple[list[dict[str, Any]], lis
     """What came out of each run, and a line for each that gave no model."""
     from hgeo.train import TrainingError
 
-    datasets: dict[tuple[Any, ...], Dataset] = {}
+    tasks: dict[tuple[Any, ...], Task] = {}
     with spoken_warnings():
         for job in session.jobs:
-            if _data_of(job) not in datasets:
-                datasets[_data_of(job)] = job.load()
+            if _data_of(job) not in tasks:
+                tasks[_data_of(job)] = job.prepare(job.load())
         for job in session.jobs:
-            job.check(datasets[_data_of(job)])  # a wrong option speaks before a folder is made
-        _use_threads(session, datasets.values())
-        session.write([datasets[_data_of(job)].origin for job in session.jobs])
+            job.check(tasks[_data_of(job)])  # a wrong option speaks before a folder is made
+        _use_threads(session, [task.dataset for task in tasks.values()])
+        session.write([tasks[_data_of(job)].dataset.origin for job in session.jobs])
         results, failures = [], []
         for number, job in enumerate(session.jobs):
             folder = session.folder(job)
             place = f" ({number + 1}/{len(session.jobs)})" if len(session.jobs) > 1 else ""
             with _progress(f"{job.model} seed {job.seed}{place}", folder) as on_epoch:
                 try:
-                    results.append(job.run(datasets[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
+                    results.append(job.run(tasks[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
                 except TrainingError as error:
                     failures.append(f"{job.model} seed {job.seed}: {error}")
                     folder.discard()
@@ -246,13 +258,14 @@ def _train(session: Session, *, resume: bool) -> tuple[list[dict[str, Any]], lis
             return results, failures
         session.write_result(results)
         if session.pictures:
-            _draw(session, datasets)
+            _draw(session, tasks)
     return results, failures
 
 
 def _data_of(job: Job) -> tuple[Any, ...]:
-    """Jobs that agree in this read the same data."""
-    return job.dataset, job.split_seed, job.data_dir, job.origin, job.device, job.dtype
+    """Jobs that agree in this have the same task on the same data."""
+    where = job.dataset, job.data_dir, job.origin, job.device, job.dtype
+    return *where, job.task, job.split, job.split_seed, json.dumps(job.options)
 
 
 def _use_threads(session: Session, datasets: Iterable[Dataset]) -> None:
@@ -272,12 +285,12 @@ def _entries(features: Tensor) -> int:
     return features.values().numel() if features.is_sparse_csr else features.numel()
 
 
-def _draw(session: Session, datasets: dict[tuple[Any, ...], Dataset]) -> None:
+def _draw(session: Session, tasks: dict[tuple[Any, ...], Task]) -> None:
     """The pictures that are not there yet: of each model's first seed, and of several models beside each other."""
     from hgeo.train import compare_runs, draw_run, load_run
 
     runs = [
-        load_run(session.folder(job).path, dataset=datasets[_data_of(job)], model=job.model)
+        load_run(session.folder(job).path, dataset=tasks[_data_of(job)], model=job.model, task=job.task)
         for job in session.drawn()
         if session.folder(job).is_complete
     ]
@@ -301,7 +314,9 @@ def _progress(name: str, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]
             if bar.total is None:
                 bar.total = folder.config()["settings"]["epochs"]
             curvature = " ".join(f"{-value:.3g}" for value in row["curvatures"])
-            parts = [f"loss {row['loss']:.3f}", f"val {row['val_accuracy']:.3f} (best {row['best_accuracy']:.3f})"]
+            score = next((key for key in row if key.startswith("val_") and key != "val_loss"), "val_loss")
+            best = row["best"].get(score, math.nan)
+            parts = [f"loss {row['loss']:.3f}", f"{score.replace('_', ' ')} {row[score]:.3f} (best {best:.3f})"]
             bar.set_postfix_str(", ".join([*parts, f"c {curvature}"] if curvature else parts), refresh=False)
             bar.update(row["epoch"] + 1 - bar.n)
 
@@ -310,21 +325,22 @@ def _progress(name: str, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]
 
 def _report(session: Session, results: list[dict[str, Any]], *, as_json: bool) -> None:
     from hgeo.models import find
+    from hgeo.tasks import find_task
     from hgeo.train import plain, summarize
 
     rows = summarize(results)
     if as_json:
         print(json.dumps(plain({"out": str(session.path), "summary": rows, "runs": results}), indent=2))
         return
-    seeds = len({job.seed for job in session.jobs})
-    print(f"{session.jobs[0].dataset}, {'1 seed' if seeds == 1 else f'{seeds} seeds'}, test nodes")
-    print(f"{'model':<20} {'space':<18} {'accuracy':>14} {'macro F1':>14} {'NMI':>14} {'epochs':>7} {'CPU s':>7}")
+    job = session.jobs[0]
+    task, seeds = find_task(job.task), len({job.seed for job in session.jobs})
+    print(f"{job.dataset}, {'1 seed' if seeds == 1 else f'{seeds} seeds'}, {task.title}")
+    titles = "".join(f" {title:>14}" for title in task.columns.values())
+    print(f"{'model':<20} {'space':<18}{titles} {'epochs':>7} {'CPU s':>7}")
     for row in rows:
-        cells = [_cell(row[key]) for key in ("test_accuracy", "test_macro_f1", "test_nmi")]
+        cells = "".join(f" {_cell(row[key]) if key in row else '-':>14}" for key in task.columns)
         numbers = f"{row['epochs']['mean']:>7.0f} {row['cpu_seconds']['mean']:>7.1f}"
-        print(
-            f"{find(row['model']).label:<20} {row['space']:<18} {cells[0]:>14} {cells[1]:>14} {cells[2]:>14} {numbers}"
-        )
+        print(f"{find(row['model']).label:<20} {row['space']:<18}{cells} {numbers}")
     print(f"\n{session.path}: configuration, metrics, weights and results")
     for picture in sorted(session.path.rglob("embedding.png"), key=lambda path: len(path.parts)):
         page = picture.with_suffix(".html")

@@ -1,10 +1,14 @@
-"""What is measured, and how: node classification, clustering, link prediction, and the shape of a graph.
+"""What is predicted, and how it is judged: nodes, links, distances; and the shape of a graph.
 
-Scores are functions of what a model gives and of what is right, in [0, 1]; splits of links and the links that are not
-there are drawn here; :func:`graph_statistics` says how tree-like a graph is before anything is trained. Knows data and
-manifolds, no model and no training.
+A :class:`Task` is all of a training that depends on what is predicted: targets, loss, scores, what early stopping
+watches, what a result reports. :func:`register_task` gives one a name, :func:`find_task` looks it up. Scores are
+functions of what a model gives and of what is right. Knows data, models' settings and manifolds, no training.
 """
 
+# Names are listed in the order in which the tasks are imported: nodes first.
+# ruff: noqa: I001
+from hgeo.tasks._task import Epoch, NoSettings, Part, Task, find_task, register_task, task_names
+from hgeo.tasks._nodes import Nodes
 from hgeo.tasks._classification import accuracy, binary_f1, macro_f1
 from hgeo.tasks._clustering import clustering_nmi
 from hgeo.tasks._links import LinkSplit, draw_non_links, link_scores, split_links
@@ -13,16 +17,24 @@ from hgeo.tasks._statistics import GraphStatistics, graph_statistics, hyperbolic
 
 __all__ = [
     "NODE_BASELINES",
+    "Epoch",
     "GraphStatistics",
     "LinkSplit",
+    "NoSettings",
+    "Nodes",
+    "Part",
+    "Task",
     "accuracy",
     "binary_f1",
     "clustering_nmi",
     "draw_non_links",
+    "find_task",
     "graph_statistics",
     "hyperbolicity",
     "link_scores",
     "macro_f1",
     "node_baselines",
+    "register_task",
     "split_links",
+    "task_names",
 ]

@@ -10,6 +10,7 @@ from hgeo.models import TrainSettings
 from hgeo.train._fit import FitResult, TrainingError, TrainingWarning, fit
 from hgeo.train._folder import RunFolder, plain
 from hgeo.train._hierarchy import HierarchyEmbedding, HierarchySettings, fit_hierarchy, load_vectors
+from hgeo.train._interrupt import Interrupted
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._pictures import compare_runs, draw_run
@@ -25,6 +26,7 @@ __all__ = [
     "Health",
     "HierarchyEmbedding",
     "HierarchySettings",
+    "Interrupted",
     "Job",
     "Ranking",
     "RunFolder",

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import math
-import signal
-import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hgeo.data import Dataset
 from hgeo.models import TrainSettings
-from hgeo.tasks import accuracy, macro_f1
+from hgeo.tasks import Epoch, Nodes, Task
 from hgeo.train._folder import RunFolder
-from hgeo.train._monitor import Health, curvature_reader, curvatures, inspect
+from hgeo.train._interrupt import deferred_interrupt
+from hgeo.train._monitor import curvature_reader, curvatures, inspect
 from hgeo.train._optimizer import make_optimizer
+from hgeo.train._progress import Progress, copy_state, restore, snapshot
 from hgeo.train._views import full_view, view_for
 
 __all__ = ["FitResult", "TrainingError", "TrainingWarning", "fit"]
@@ -40,14 +39,15 @@ class TrainingError(ValueError):
 
 @dataclass(frozen=True)
 class FitResult:
-    """What came out of a run; ``state`` holds the weights of the best epoch, which the model carries too."""
+    """What came out of a run; ``state`` holds the weights of the best epoch, which the model carries too.
+
+    ``scores`` are those of the task, of the best epoch: ``val_accuracy``, ``test_accuracy`` and so on. Each of them is
+    an attribute, too.
+    """
 
     epochs: int
     best_epoch: int
-    val_accuracy: float
-    val_loss: float
-    test_accuracy: float
-    test_macro_f1: float
+    scores: dict[str, float]
     curvatures: list[float]
     seconds: float
     parameters: int
@@ -55,26 +55,95 @@ class FitResult:
     extra: dict[str, Any]
     state: dict[str, Tensor] = field(repr=False, compare=False)
 
+    def __getattr__(self, name: str) -> float:
+        scores: dict[str, float] = self.__dict__.get("scores", {})
+        if name in scores:
+            return scores[name]
+        raise AttributeError(f"a result has no {name!r}; the scores of this one are {', '.join(scores)}")
+
     def to_dict(self) -> dict[str, Any]:
         """Everything but the weights, for ``result.json``."""
-        return {**self.extra, **{name: value for name, value in vars(self).items() if name not in ("state", "extra")}}
+        own = {name: value for name, value in vars(self).items() if name not in ("state", "extra", "scores")}
+        return {**self.extra, **self.scores, **own}
 
 
-@dataclass
-class _Progress:
-    """Where the loop is; all of it goes into a checkpoint."""
+class _Run:
+    """A training under way: model, task, what steps the model, and where it is."""
 
-    epoch: int = 0
-    best_epoch: int = -1
-    best_accuracy: float = -1.0
-    best_loss: float = math.inf
-    seconds: float = 0.0
-    warnings: list[str] = field(default_factory=list)
+    def __init__(self, model: nn.Module, task: Task, settings: TrainSettings, seed: int) -> None:
+        torch.manual_seed(seed)
+        self.model, self.task, self.settings, self.seed = model, task, settings, seed
+        self.optimizer = make_optimizer(model, lr=settings.lr, weight_decay=settings.weight_decay)
+        self.train, self.val = (view_for(model, task.dataset, task.nodes(part)) for part in ("train", "val"))
+        self.at, self.best = Progress(), copy_state(model)
+        self.read_curvatures = curvature_reader(model)
+
+    def goes_on(self) -> bool:
+        """Whether another epoch is wanted."""
+        at, settings = self.at, self.settings
+        late = at.epoch >= settings.min_epochs and at.epoch - 1 - at.best_epoch >= settings.patience
+        return at.epoch < settings.epochs and not late
+
+    def step(self) -> float:
+        """One step of the optimizer; gives the loss before it."""
+        self.model.train()
+        self.optimizer.zero_grad(set_to_none=True)
+        epoch = Epoch(self.at.epoch, self.seed, self.settings)
+        loss = self.task.loss(self.model, self.train.output(self.model), epoch)
+        loss.backward()
+        self.optimizer.step()
+        return float(loss.detach())
+
+    @torch.no_grad()
+    def judge(self) -> dict[str, float]:
+        """Validation scores as they are now."""
+        self.model.eval()
+        found = self.task.evaluate(self.model, self.val.output(self.model), "val")
+        return {f"val_{name}": value for name, value in found.items()}
+
+    def keep(self, scores: dict[str, float]) -> None:
+        """Keep the weights if no epoch before was as good. One whose scores are not finite never is."""
+        at = self.at
+        if not all(map(math.isfinite, scores.values())):  # the weights have moved since the loss was taken
+            return
+        if at.best_epoch < 0 or self.task.watched(scores) > self.task.watched(at.scores):
+            at.best_epoch, at.scores = at.epoch, scores
+            self.best = copy_state(self.model)
+
+    def monitor(self) -> dict[str, float | None]:
+        """How the network is; a warning if something in it has stopped working."""
+        health = inspect(self.model, self.val.graph, self.val.features)
+        problem, said = health.warning(), {text.split()[0] for text in self.at.warnings}
+        # An untrained network may look odd; and what was said once need not be said again.
+        if problem is not None and self.at.epoch > 0 and problem.split()[0] not in said:
+            self.warn(problem)
+        return {"at_limit": health.at_limit, "attention_entropy": health.entropy, "max_radius": health.max_radius}
+
+    def warn(self, message: str) -> None:
+        self.at.warnings.append(message)
+        warnings.warn(message, TrainingWarning, stacklevel=3)
+
+    @torch.no_grad()
+    def result(self, extra: dict[str, Any]) -> FitResult:
+        """What the model with its best weights is worth, on the whole graph."""
+        view = full_view(self.task.dataset, self.task.nodes("test"))
+        tested = self.task.evaluate(self.model, view.output(self.model), "test")
+        return FitResult(
+            epochs=self.at.epoch,
+            best_epoch=self.at.best_epoch,
+            scores={**self.at.scores, **{f"test_{name}": value for name, value in tested.items()}},
+            curvatures=curvatures(self.model),
+            seconds=self.at.seconds,
+            parameters=sum(parameter.numel() for parameter in self.model.parameters()),
+            warnings=list(self.at.warnings),
+            extra=extra,
+            state=copy_state(self.model),
+        )
 
 
 def fit(
     model: nn.Module,
-    dataset: Dataset,
+    data: Dataset | Task,
     settings: TrainSettings | None = None,
     *,
     seed: int = 0,
@@ -83,67 +152,55 @@ def fit(
     on_epoch: Callable[[dict[str, Any]], None] | None = None,
     on_finish: Callable[[nn.Module], dict[str, Any]] | None = None,
 ) -> FitResult:
-    """Train ``model`` on the training nodes of ``dataset`` and keep the epoch with the best validation accuracy.
+    """Train ``model`` on a task and keep the epoch with the best validation scores.
 
-    The model is called as ``model(graph, features)`` and returns logits, one row a node. Cross entropy with label
-    smoothing; of two epochs with the same validation accuracy the one with the lower validation loss is better; the
-    loop stops when no better one has come for ``patience`` epochs. Test nodes are looked at once, at the end. An epoch
-    whose loss is not finite is never the best; where none is finite there is a :class:`TrainingError`.
+    ``data`` is a :class:`hgeo.tasks.Task`, or a data set, whose nodes are classified then. The model is called as
+    ``model(graph, features)`` and returns a row a node. The task says what the loss is and which of two epochs is the
+    better one; the loop stops when no better one has come for ``patience`` epochs. The test part is looked at once, at
+    the end. An epoch whose scores are not finite is never the best; where none is finite there is a
+    :class:`TrainingError`.
 
     ``folder`` receives ``metrics.jsonl`` as the loop goes, a checkpoint every few seconds and at the end,
-    ``model.safetensors`` and ``result.json``. An interruption (Ctrl-C) ends the epoch, writes a checkpoint and raises
-    ``KeyboardInterrupt``; with ``resume`` the loop goes on from there and ends in the same bits as if it had never
-    stopped.
+    ``model.safetensors`` and ``result.json``. An interruption (Ctrl-C, SIGTERM) ends the epoch, writes a checkpoint and
+    raises :class:`Interrupted`, a ``KeyboardInterrupt``; with ``resume`` the loop goes on from there and ends in the
+    same bits as if it had never stopped.
 
-    ``on_epoch`` sees every line of the metrics; ``on_finish`` gets the model with its best weights, and what it returns
-    joins the result.
+    ``on_epoch`` sees every line of the metrics, with ``best_epoch`` and ``best``, the scores of the best one;
+    ``on_finish`` gets the model with its best weights, and what it returns joins the result.
     """
-    config = settings if settings is not None else TrainSettings()
-    torch.manual_seed(seed)
-    optimizer = make_optimizer(model, lr=config.lr, weight_decay=config.weight_decay)
-    train, val = view_for(model, dataset, dataset.train_idx), view_for(model, dataset, dataset.val_idx)
-    train_labels, val_labels = dataset.labels[dataset.train_idx], dataset.labels[dataset.val_idx]
-    at, best, read_curvatures = _Progress(), _copy(model), curvature_reader(model)
+    run = _Run(model, data if isinstance(data, Task) else Nodes(data), settings or TrainSettings(), seed)
     if resume and folder is not None and folder.has_checkpoint:
-        best = _restored(folder, model, optimizer, at)
+        run.at, run.best = restore(folder, model, run.optimizer)
+    at = run.at
 
     def checkpoint() -> None:
         if folder is not None:
-            folder.write_checkpoint(_snapshot(model, optimizer, at, best))
+            folder.write_checkpoint(snapshot(model, run.optimizer, at, run.best))
 
     log = folder.log(keep=at.epoch) if folder is not None else contextlib.nullcontext(None)
-    with log as write, _deferred_interrupt() as interrupted:
+    with log as write, deferred_interrupt() as asked:
         started, saved = time.perf_counter() - at.seconds, time.perf_counter()
-        while at.epoch < config.epochs and (
-            at.epoch < config.min_epochs or at.epoch - 1 - at.best_epoch < config.patience
-        ):
-            model.train()
-            optimizer.zero_grad(set_to_none=True)
-            loss = F.cross_entropy(train.logits(model), train_labels, label_smoothing=config.label_smoothing)
-            loss.backward()
-            optimizer.step()
-            row: dict[str, Any] = {"epoch": at.epoch, "loss": float(loss.detach())}
-            row.update(_evaluate(model, val, val_labels), curvatures=read_curvatures())
-            if not math.isfinite(row["loss"]):
+        while run.goes_on():
+            loss = run.step()
+            if not math.isfinite(loss):
                 if at.best_epoch >= 0:
-                    _warn(at, f"the loss is {row['loss']} in epoch {at.epoch}; training stopped. Try a smaller lr.")
+                    run.warn(f"the loss is {loss} in epoch {at.epoch}; training stopped. Try a smaller lr.")
                 at.epoch += 1
                 break
-            finite = math.isfinite(row["val_loss"])  # the weights have moved since the loss was taken
-            if finite and (row["val_accuracy"], -row["val_loss"]) > (at.best_accuracy, -at.best_loss):
-                at.best_epoch, at.best_accuracy, at.best_loss = at.epoch, row["val_accuracy"], row["val_loss"]
-                best = _copy(model)
+            scores = run.judge()
+            row: dict[str, Any] = {"epoch": at.epoch, "loss": loss, **scores, "curvatures": run.read_curvatures()}
+            run.keep(scores)
             if at.epoch % _MONITOR_EVERY == 0:
-                row.update(_monitor(model, val.graph, val.features, at))
+                row.update(run.monitor())
             at.epoch += 1
             at.seconds = time.perf_counter() - started
             if write is not None:
                 write(row)
             if on_epoch is not None:
-                on_epoch({**row, "best_epoch": at.best_epoch, "best_accuracy": at.best_accuracy})
-            if interrupted.is_set():
+                on_epoch({**row, "best_epoch": at.best_epoch, "best": at.scores})
+            if asked.signal is not None:
                 checkpoint()
-                raise KeyboardInterrupt
+                asked.obey()
             if time.perf_counter() - saved > _CHECKPOINT_SECONDS:
                 checkpoint()
                 saved = time.perf_counter()
@@ -152,125 +209,10 @@ def fit(
                 f"the loss is not finite: none of {at.epoch} epoch(s) gave a model to keep. Try a smaller lr."
             )
         checkpoint()
-    model.load_state_dict(best)
+    model.load_state_dict(run.best)
     model.eval()
-    result = _result(model, dataset, at, on_finish(model) if on_finish is not None else {})
+    result = run.result(on_finish(model) if on_finish is not None else {})
     if folder is not None:
         folder.write_weights(result.state)
         folder.write_result(result.to_dict())  # last: a folder with a result is a finished one
     return result
-
-
-@torch.no_grad()
-def _evaluate(model: nn.Module, view: Any, labels: Tensor) -> dict[str, float]:
-    model.eval()
-    logits = view.logits(model)
-    return {"val_loss": float(F.cross_entropy(logits, labels)), "val_accuracy": accuracy(logits, labels)}
-
-
-@torch.no_grad()
-def _result(model: nn.Module, dataset: Dataset, at: _Progress, extra: dict[str, Any]) -> FitResult:
-    logits, labels = full_view(dataset, dataset.test_idx).logits(model), dataset.labels[dataset.test_idx]
-    return FitResult(
-        epochs=at.epoch,
-        best_epoch=at.best_epoch,
-        val_accuracy=at.best_accuracy,
-        val_loss=at.best_loss,
-        test_accuracy=accuracy(logits, labels),
-        test_macro_f1=macro_f1(logits, labels),
-        curvatures=curvatures(model),
-        seconds=at.seconds,
-        parameters=sum(parameter.numel() for parameter in model.parameters()),
-        warnings=list(at.warnings),
-        extra=extra,
-        state=_copy(model),
-    )
-
-
-def _monitor(model: nn.Module, graph: Any, features: Tensor, at: _Progress) -> dict[str, float | None]:
-    health: Health = inspect(model, graph, features)
-    problem = health.warning()
-    # An untrained network may look odd; and what was said once need not be said again.
-    if problem is not None and at.epoch > 0 and not any(text.split()[0] == problem.split()[0] for text in at.warnings):
-        _warn(at, problem)
-    return {"at_limit": health.at_limit, "attention_entropy": health.entropy, "max_radius": health.max_radius}
-
-
-def _warn(at: _Progress, message: str) -> None:
-    at.warnings.append(message)
-    warnings.warn(message, TrainingWarning, stacklevel=3)
-
-
-def _copy(model: nn.Module) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
-
-
-def _snapshot(
-    model: nn.Module, optimizer: torch.optim.Optimizer, at: _Progress, best: dict[str, Tensor]
-) -> dict[str, Any]:
-    generators = [torch.get_rng_state()]
-    if torch.cuda.is_available():
-        generators += torch.cuda.get_rng_state_all()
-    return {
-        "model": dict(model.state_dict()),
-        "best": best,
-        "optimizer": optimizer.state_dict(),
-        "generators": generators,
-        "progress": dict(vars(at)),
-    }
-
-
-def _restored(
-    folder: RunFolder, model: nn.Module, optimizer: torch.optim.Optimizer, at: _Progress
-) -> dict[str, Tensor]:
-    state = folder.checkpoint()
-    try:
-        return _restore(state, model, optimizer, at)
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
-        reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(
-            f"the checkpoint in {folder.path} does not fit this model ({reason}); delete its folder to begin anew"
-        ) from error
-
-
-def _restore(
-    state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, at: _Progress
-) -> dict[str, Tensor]:
-    saved, own = state["optimizer"], optimizer.state_dict()
-    theirs, mine = ([(group["kind"], group["params"]) for group in kept["param_groups"]] for kept in (saved, own))
-    if theirs != mine:
-        raise ValueError("its optimizer steps other parameters")
-    for name, value in state["progress"].items():
-        if type(value) is not type(vars(at)[name]):
-            raise ValueError(f"its {name} is {value!r}")
-        setattr(at, name, value)
-    model.load_state_dict(state["model"])
-    # How to step is said by this run. A file of somebody's could choose torch's fused kernel, which writes past the
-    # end of moments that are too short.
-    optimizer.load_state_dict({"state": saved["state"], "param_groups": own["param_groups"]})
-    torch.set_rng_state(state["generators"][0])
-    for device, generator in enumerate(state["generators"][1:]):
-        if device < torch.cuda.device_count():
-            torch.cuda.set_rng_state(generator, device)
-    best: dict[str, Tensor] = state["best"]
-    return best
-
-
-@contextlib.contextmanager
-def _deferred_interrupt() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets, so that an epoch is finished; a second Ctrl-C interrupts at once."""
-    event = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield event
-        return
-
-    def handler(number: int, frame: Any) -> None:
-        if event.is_set():
-            raise KeyboardInterrupt
-        event.set()
-
-    previous = signal.signal(signal.SIGINT, handler)
-    try:
-        yield event
-    finally:
-        signal.signal(signal.SIGINT, previous)

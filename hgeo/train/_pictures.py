@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from hgeo.data import Dataset
 from hgeo.manifolds import intrinsic_dim
+from hgeo.tasks import find_task
 from hgeo.train._folder import RunFolder
 from hgeo.train._session import embed
 from hgeo.viz import (
@@ -59,5 +60,7 @@ def compare_runs(runs: Sequence[Run], target: Path) -> list[Path]:
 def _title(dataset: Dataset, folder: RunFolder, points: Tensor, manifold: Any) -> list[str]:
     dim = points.shape[1] if manifold is None else intrinsic_dim(manifold, points.shape[1])
     shown = f"{dim} dimensions" if dim <= 2 else f"two main directions of {dim}"
-    title = [f"{folder.config()['model'].upper()} on {dataset.name}, {shown}"]
-    return [*title, f"test accuracy {folder.result()['test_accuracy']:.3f}"] if folder.is_complete else title
+    config, result = folder.config(), folder.result() if folder.is_complete else {}
+    columns = find_task(config.get("task", "nodes")).columns
+    scores = [f"test {columns[key]} {result[key]:.3f}" for key in columns if key in result]
+    return [f"{config['model'].upper()} on {dataset.name}, {shown}", *scores[:1]]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import re
 import statistics
 import time
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -18,8 +19,9 @@ from torch import nn
 from hgeo._files import check_folders
 from hgeo.data import Dataset, Origin, load
 from hgeo.graph import backends
-from hgeo.models import Recipe, build, recipe
-from hgeo.tasks import clustering_nmi
+from hgeo.manifolds import space as parse_space
+from hgeo.models import Sizes, TrainSettings, assign, build, find
+from hgeo.tasks import Task, find_task
 from hgeo.train._fit import fit
 from hgeo.train._folder import RunFolder, read_json, write_json
 from hgeo.train._optimizer import make_optimizer
@@ -30,9 +32,21 @@ __all__ = ["Job", "Session", "embed", "load_run", "summarize"]
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 
+class Chosen(NamedTuple):
+    """The settings of a run: of its model, of its training, of its task."""
+
+    model: Any
+    training: TrainSettings
+    task: Any
+
+    def merged(self) -> dict[str, Any]:
+        """All of them by their names, which differ."""
+        return {**vars(self.model), **vars(self.training), **vars(self.task)}
+
+
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """One run: one model on one data set with one seed. ``options`` override the model's default configuration.
+    """One run: one task, one model on one data set with one seed. ``options`` override single settings.
 
     A job that was ``stored`` in a run folder is somebody's word: what it says of files, with ``origin``, is used to
     recognise them only, and ``data_dir`` is what the user says now.
@@ -41,6 +55,8 @@ class Job:
     dataset: str
     model: str
     space: str
+    task: str = "nodes"
+    split: str | None = None
     seed: int = 0
     split_seed: int = 0
     data_dir: str | None = None
@@ -70,11 +86,14 @@ class Job:
     @property
     def _described(self) -> dict[str, Any]:
         """What a result says of its job."""
-        return {"dataset": self.dataset, "model": self.model, "space": self.space, "seed": self.seed}
+        names = ("dataset", "task", "model", "space", "seed")
+        return {name: getattr(self, name) for name in names}
 
     def load(self) -> Dataset:
         """The data, on the job's device, in its dtype."""
         where: dict[str, Any] = {"data_dir": self.data_dir, "split_seed": self.split_seed}
+        if self.split is not None and not find_task(self.task).splits:
+            where["split"] = self.split
         dataset = reopen(self.dataset, self.origin, **where) if self.stored else load(self.dataset, **where)
         return dataset.to(device=self.device, dtype=_DTYPES[self.dtype])
 
@@ -90,42 +109,65 @@ class Job:
         file: Path,
         *,
         data_dir: str | Path | None = None,
-        models: Collection[str] = (),
+        own: Collection[str] = (),
     ) -> Job:
         """The job that a run folder keeps in ``file``.
 
-        ``data_dir`` is the user's, and so are ``models``: a model ``package.module:Class`` is imported only if the user
-        names it, too.
+        ``data_dir`` is the user's, and so is what is its ``own``: a model or a task ``package.module:Class`` is
+        imported only if the user names it, too.
         """
         fields = read_job(kept, {field.name for field in dataclasses.fields(cls)}, file)
-        if ":" in fields["model"] and fields["model"] not in models:
-            raise ValueError(
-                f"{file} names the model {fields['model']}, which is code that hgeo does not bring; if you trust it, "
-                f"name it yourself: --model {fields['model']}"
-            )
+        for kind in ("model", "task"):
+            named = fields.get(kind, "")
+            if ":" in named and named not in own:
+                raise ValueError(
+                    f"{file} names the {kind} {named}, which is code that hgeo does not bring; if you trust it, "
+                    f"name it yourself: --{kind} {named}"
+                )
         try:
             return cls(**fields, data_dir=None if data_dir is None else str(data_dir), stored=True)
         except (TypeError, AttributeError) as error:
             raise ValueError(f"{file} holds a job that this hgeo cannot read ({error})") from error
 
-    def build(self, dataset: Dataset) -> nn.Module:
+    def prepare(self, data: Dataset) -> Task:
+        """The task on its data, where what is to be predicted is split and hidden."""
+        task = find_task(self.task)
+        return task(data, self.settings(data).task, split=self.split if task.splits else None, seed=self.split_seed)
+
+    def build(self, data: Dataset | Task) -> nn.Module:
         """The untrained model; the seed decides its weights."""
+        task = data if isinstance(data, Task) else self.prepare(data)
         torch.manual_seed(self.seed)
-        settings = self.settings(dataset).settings
-        model = build(self.model, dataset, self.space, settings=settings, backend=self.backend)
-        return model.to(device=self.device, dtype=_DTYPES[self.dtype])
+        network = build(
+            self.model,
+            task.dataset,
+            self.space,
+            settings=self.settings(task.dataset).model,
+            out_dim=task.out_dim(self._dim),
+            backend=self.backend,
+        )
+        return task.attach(network).to(device=self.device, dtype=_DTYPES[self.dtype])
 
-    def settings(self, dataset: Dataset) -> Recipe:
-        """The settings of the model and of its training."""
-        return recipe(self.model, dataset, self.space, named=self.recipe, **self.options)
+    @property
+    def _dim(self) -> int:
+        return parse_space(find(self.model).space_for(self.space)).dim
 
-    def check(self, dataset: Dataset) -> None:
+    def settings(self, dataset: Dataset) -> Chosen:
+        """The settings of the model, of its training and of the task; an option that none of them has is an error."""
+        entry, task = find(self.model), find_task(self.task)
+        model, training = entry.recipe(Sizes.of(dataset, self._dim), self.recipe)
+        groups = [(entry.name, model, entry.fixed), ("training", training, ()), (self.task, task.Settings(), ())]
+        own = {field.name for owner, values, fixed in groups[:2] for field in dataclasses.fields(values)}
+        usual = {name: value for name, value in task.usual.items() if name in own - set(entry.fixed)}
+        return Chosen(*assign({**usual, **self.options}, *groups))
+
+    def check(self, data: Dataset | Task) -> None:
         """Raise what :meth:`run` would raise about a wrong option, before a folder is made for it."""
-        make_optimizer(self.build(dataset), lr=1.0, weight_decay=0.0)
+        make_optimizer(self.build(data), lr=1.0, weight_decay=0.0)
 
     def run(
         self,
-        dataset: Dataset,
+        data: Dataset | Task,
         folder: RunFolder | None = None,
         *,
         resume: bool = False,
@@ -134,31 +176,19 @@ class Job:
         """Train, and return what stands in ``result.json``."""
         if resume and folder is not None and folder.is_complete:
             return {**folder.result(), **self._described}  # of which job it is, a file is not asked
-        model, (settings, training) = self.build(dataset), self.settings(dataset)
+        task = data if isinstance(data, Task) else self.prepare(data)
+        model, chosen = self.build(task), self.settings(task.dataset)
         if folder is not None:
-            folder.write_config({**self.to_dict(dataset.origin), "settings": {**vars(settings), **vars(training)}})
+            folder.write_config({**self.to_dict(task.dataset.origin), "settings": chosen.merged()})
         began = time.process_time()
 
         def finish(trained: nn.Module) -> dict[str, Any]:
             seconds = time.process_time() - began
-            hidden = embed(trained, dataset)
-            test = dataset.test_idx
-            nmi = clustering_nmi(
-                hidden[test], dataset.labels[test], manifold=getattr(trained, "hidden_manifold", None), seed=self.seed
-            )
-            return {**self._described, "test_nmi": nmi, "cpu_seconds": seconds}
+            more = task.more(embed(trained, task.dataset), getattr(trained, "hidden_manifold", None), self.seed)
+            return {**self._described, **more, "cpu_seconds": seconds}
 
-        result = fit(
-            model,
-            dataset,
-            training,
-            seed=self.seed,
-            folder=folder,
-            resume=resume,
-            on_epoch=on_epoch,
-            on_finish=finish,
-        )
-        return result.to_dict()
+        shared: dict[str, Any] = {"seed": self.seed, "folder": folder, "resume": resume}
+        return fit(model, task, chosen.training, on_epoch=on_epoch, on_finish=finish, **shared).to_dict()
 
 
 def _checked_device(name: str) -> torch.device:
@@ -195,10 +225,10 @@ class Session:
         self.threads, self.pictures = threads, pictures
 
     @classmethod
-    def load(cls, path: str | Path, *, data_dir: str | Path | None = None, models: Collection[str] = ()) -> Session:
+    def load(cls, path: str | Path, *, data_dir: str | Path | None = None, own: Collection[str] = ()) -> Session:
         """The session that was started in ``path``; ``data_dir`` is where the user keeps its data.
 
-        ``models`` are those of the user's own, ``package.module:Class``, that it may import.
+        ``own`` are models and tasks of the user's own, ``package.module:Class``, that it may import.
         """
         path = Path(path).expanduser()
         file = path / "session.json"
@@ -211,7 +241,7 @@ class Session:
         threads = session.get("threads")
         if threads is not None and (type(threads) is not int or threads < 1):
             raise ValueError(f"{file} says that threads is {threads!r}, expected a whole number from 1 on")
-        found = [Job.from_dict(job, file, data_dir=data_dir, models=models) for job in jobs]
+        found = [Job.from_dict(job, file, data_dir=data_dir, own=own) for job in jobs]
         return cls(found, path, threads=threads, pictures=bool(session.get("pictures", True)))
 
     def in_the_way(self) -> Path | None:
@@ -268,45 +298,46 @@ def embed(model: nn.Module, dataset: Dataset) -> torch.Tensor:
 def load_run(
     path: str | Path,
     *,
-    dataset: Dataset | None = None,
+    dataset: Dataset | Task | None = None,
     data_dir: str | Path | None = None,
     model: str | None = None,
+    task: str | None = None,
 ) -> tuple[nn.Module, Dataset, RunFolder]:
-    """The trained model of a run folder, the data it was trained on (``dataset``, if it is at hand), and the folder.
+    """The trained model of a run folder, the data that it was trained on, and the folder.
 
-    Of the files that the run says it was trained on only an ``.npz`` file is opened, if it holds what it held then.
-    DGL's and OGB's are looked for in ``data_dir`` (else ``HGEO_DATA``, else DGL's own folder). A ``model`` of your own,
-    ``package.module:Class``, has to be named again, for its code is run.
+    ``dataset`` is the whole data, or the task on it, if it is at hand; what comes back lacks what the task hides. Of
+    the files that the run says it was trained on only an ``.npz`` file is opened, if it holds what it held then. DGL's
+    and OGB's are looked for in ``data_dir`` (else ``HGEO_DATA``, else DGL's own folder). A ``model`` or ``task`` of
+    your own, ``package.module:Class``, has to be named again, for its code is run.
     """
     folder = RunFolder(path)
     config = folder.config()
     config.pop("settings", None)
-    job = Job.from_dict(
-        config, folder.path / "config.json", data_dir=data_dir, models=() if model is None else (model,)
-    )
-    dataset = job.load() if dataset is None else dataset
-    network = job.build(dataset)
+    own = [word for word in (model, task) if word is not None]
+    job = Job.from_dict(config, folder.path / "config.json", data_dir=data_dir, own=own)
+    prepared = dataset if isinstance(dataset, Task) else job.prepare(job.load() if dataset is None else dataset)
+    network = job.build(prepared)
     try:
         network.load_state_dict(folder.weights())
     except (RuntimeError, TypeError, AttributeError) as error:
         raise ValueError(f"the weights in {folder.path} do not fit {job.model} on {job.dataset}") from error
     network.eval()
-    return network, dataset, folder
+    return network, prepared.dataset, folder
 
 
 def summarize(results: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Mean and standard deviation over seeds, one row a model, in the order in which the models came.
+    """Mean and standard deviation of scores over seeds, one row a model, in the order in which the models came.
 
     >>> rows = [{"model": "hat", "space": "ball:2", "seed": s, "test_accuracy": a} for s, a in ((0, 0.5), (1, 0.7))]
     >>> summarize(rows)[0]["test_accuracy"]
     {'mean': 0.6, 'std': 0.1, 'n': 2}
     """
-    keys = ("val_accuracy", "test_accuracy", "test_macro_f1", "test_nmi", "epochs", "cpu_seconds")
     rows = []
     for model in dict.fromkeys(result["model"] for result in results):
         of_model = [result for result in results if result["model"] == model]
         row: dict[str, Any] = {"model": model, "space": of_model[0]["space"]}
-        for key in keys:
+        keys = [key for key in dict.fromkeys(itertools.chain(*of_model)) if re.match("val_|test_", key)]
+        for key in (*keys, "epochs", "cpu_seconds"):
             values = [result[key] for result in of_model if result.get(key) is not None]
             if values:
                 mean, std = statistics.fmean(values), statistics.pstdev(values)

@@ -10,7 +10,9 @@ from hgeo.data import NAMES, Dataset, Origin, from_npz, load
 
 __all__ = ["read_job", "reopen"]
 
-_KINDS = {"dataset": str, "model": str, "space": str, "seed": int, "split_seed": int, "options": dict}
+_KINDS = {
+    "dataset": str, "model": str, "space": str, "task": str, "seed": int, "split_seed": int, "options": dict
+}  # fmt: skip
 _NOT_KEPT = ("data_dir", "stored")  # an older hgeo kept the folder of the data
 
 

@@ -33,14 +33,14 @@ class View:
     rows: Tensor | None
     num_edges: int
 
-    def logits(self, model: nn.Module) -> Tensor:
+    def output(self, model: nn.Module) -> Tensor:
         """The model's output for the wanted nodes only."""
         output: Tensor = model(self.graph, self.features)
         return output if self.rows is None else output.index_select(0, self.rows)
 
 
-def full_view(dataset: Dataset, index: Tensor) -> View:
-    """The whole graph."""
+def full_view(dataset: Dataset, index: Tensor | None) -> View:
+    """The whole graph; of all nodes where there is no ``index``."""
     return View(dataset.graph, dataset.features, index, dataset.num_edges)
 
 
@@ -123,7 +123,7 @@ def _distances(dataset: Dataset, wanted: np.ndarray, most: int) -> np.ndarray:
 
 
 @torch.no_grad()
-def view_for(model: nn.Module, dataset: Dataset, index: Tensor) -> View:
+def view_for(model: nn.Module, dataset: Dataset, index: Tensor | None) -> View:
     """The smallest view of ``index`` that gives this model's outputs exactly, or the full graph if that is no worse.
 
     A model says by ``hops`` how far its outputs look, and by ``takes_blocks`` that it takes a graph a layer. Whether a
@@ -132,7 +132,7 @@ def view_for(model: nn.Module, dataset: Dataset, index: Tensor) -> View:
     """
     full = full_view(dataset, index)
     hops = getattr(model, "hops", None)
-    if hops is None:
+    if hops is None or index is None:
         return full
     candidates: Iterator[View]
     if getattr(model, "takes_blocks", False):
@@ -141,11 +141,11 @@ def view_for(model: nn.Module, dataset: Dataset, index: Tensor) -> View:
         candidates = (khop_view(dataset, index, int(hops)) for _ in range(1))
     was_training = model.training
     model.eval()
-    there = full.logits(model)
+    there = full.output(model)
     tolerance = 64 * torch.finfo(there.dtype).eps * there.abs().max().clamp(min=torch.finfo(there.dtype).tiny)
     for view in candidates:
         small = view.num_edges <= _WORTHWHILE * full.num_edges
-        if small and bool((there - view.logits(model)).abs().max() <= tolerance):
+        if small and bool((there - view.output(model)).abs().max() <= tolerance):
             break
     else:
         view = full

@@ -20,10 +20,13 @@ def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Any:
 
     if not metrics:
         raise ValueError("there is no finished epoch in this run, nothing to draw")
+    scores = [key for key in metrics[0] if key.startswith("val_") and key != "val_loss"]
     panels = [
         ("loss", [("loss", "training: dropout,\nsmoothed labels"), ("val_loss", "validation: neither")]),
-        ("accuracy", [("val_accuracy", "validation")]),
     ]
+    if scores:
+        name = "accuracy" if scores == ["val_accuracy"] else "scores"
+        panels.append((name, [(key, "validation" if len(scores) == 1 else _words(key)) for key in scores]))
     if any(
         row.get("curvatures") != metrics[0].get("curvatures") for row in metrics
     ):  # one that never moves is no curve
@@ -45,11 +48,7 @@ def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Any:
                     [row["epoch"] for row in rows], [row[key] for row in rows], color=color_of(index), label=label
                 )
         if name == "accuracy":
-            finite = [row for row in metrics if row["val_loss"] is not None]  # JSON writes null for nan
-            best = max(finite or metrics, key=lambda row: (row["val_accuracy"], -(row["val_loss"] or 0.0)))
-            axes.axvline(
-                best["epoch"], color=INK, linewidth=0.8, linestyle=":", label=f"best: {best['val_accuracy']:.3f}"
-            )
+            _mark_best(axes, metrics)
         if name == "health":
             axes.set_ylim(-0.05, 1.05)
         axes.set_title(name, fontsize=10, color=INK)
@@ -61,3 +60,14 @@ def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Any:
     if title:
         figure.suptitle(title, fontsize=11, color=INK, parse_math=False)
     return figure
+
+
+def _words(key: str) -> str:
+    """The name of a score of ``metrics.jsonl`` as a reader says it."""
+    return key.removeprefix("val_").replace("_", " ")
+
+
+def _mark_best(axes: Any, metrics: list[dict[str, Any]]) -> None:
+    finite = [row for row in metrics if row["val_loss"] is not None]  # JSON writes null for nan
+    best = max(finite or metrics, key=lambda row: (row["val_accuracy"], -(row["val_loss"] or 0.0)))
+    axes.axvline(best["epoch"], color=INK, linewidth=0.8, linestyle=":", label=f"best: {best['val_accuracy']:.3f}")

@@ -417,3 +417,72 @@ def test_a_module_of_ones_own_takes_the_place_of_no_installed_one(here, own_mode
     monkeypatch.setattr(sys, "path", [place for place in sys.path if place])
     assert main(["train", "--dataset", "karate", "--model", "my_models:Mine", "--out", "run", *QUICK]) == 0
     assert sys.path[-1] == ""
+
+
+OWN_TASK = """
+import torch
+from hgeo.tasks import Task
+
+open("task_ran", "w").close()
+
+class Degrees(Task):
+    title, columns = "degrees", {"test_error": "error"}
+
+    def out_dim(self, dim):
+        return 1
+
+    def error(self, output):
+        degrees = torch.bincount(self.dataset.edge_index[1], minlength=self.dataset.num_nodes)
+        return (output.squeeze(1) - degrees.log1p()).square().mean()
+
+    def loss(self, model, output, epoch):
+        return self.error(output)
+
+    def evaluate(self, model, output, part):
+        error = float(self.error(output))
+        return {"loss": error, "error": error}
+
+    def watched(self, scores):
+        return (-scores["val_error"],)
+"""
+
+
+@pytest.fixture
+def own_task(here):
+    """A task of the user's, whose import leaves a trace."""
+    (here / "my_tasks.py").write_text(OWN_TASK)
+    yield here / "task_ran"
+    sys.modules.pop("my_tasks", None)
+
+
+def test_a_task_of_ones_own_is_trained_by_its_module_and_class(here, own_task, capsys):
+    words = ["train", "--dataset", "karate", "--task", "my_tasks:Degrees", "--out", "run", "--epochs", "60", "--json"]
+    assert main(words) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    rows = [json.loads(line) for line in (here / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert run["task"] == "my_tasks:Degrees"
+    assert run["val_error"] == min(row["val_error"] for row in rows) < rows[0]["val_error"] / 2
+    assert (here / "run" / "curves.png").is_file()
+    sys.modules.pop("my_tasks")
+    own_task.unlink()
+    for door in (open_by_plot, open_by_resume, open_by_load_run):
+        assert "my_tasks:Degrees, which is code that hgeo does not bring; if you trust it, name" in door(here / "run")
+    assert not own_task.exists()
+    for again in (["train", "--resume", "--out", "run"], ["plot", "run"]):
+        assert main([*again, "--task", "my_tasks:Degrees"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("word", "refusal"),
+    [
+        ("leafs", "no task 'leafs'; known: nodes"),
+        ("my_tasks:None", "my_tasks has no 'None'"),
+        ("no_tasks:Mine", "no_tasks cannot be imported"),
+        ("json:dumps", "expected a class derived from hgeo.tasks.Task"),
+    ],
+)
+def test_a_task_that_cannot_be_had_is_refused_in_a_line(here, own_task, capsys, word, refusal):
+    assert main(["train", "--dataset", "karate", "--task", word, *QUICK]) == 2
+    said = capsys.readouterr().err
+    assert refusal in said
+    assert said.count("\n") == 1

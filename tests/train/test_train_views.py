@@ -40,7 +40,7 @@ def test_two_hops_give_the_outputs_and_gradients_of_the_whole_graph(tree, wanted
     gradients = []
     for view in (full_view(data, wanted), khop_view(data, wanted, 2)):
         model.zero_grad()
-        logits = view.logits(model)
+        logits = view.output(model)
         logits.square().sum().backward()
         gradients.append((logits.detach(), model.first.weight.grad.clone()))
     for full, part in zip(*gradients, strict=True):
@@ -53,16 +53,16 @@ def test_a_layer_of_several_steps_looks_as_many_hops_further(tree, wanted, steps
     assert (model.hops, model.takes_blocks) == (1 + steps, False)
     view = view_for(model, tree, wanted)
     assert view.num_edges < tree.num_edges / 2
-    assert torch.allclose(full_view(tree, wanted).logits(model), view.logits(model), rtol=1e-4, atol=1e-6)
+    assert torch.allclose(full_view(tree, wanted).output(model), view.output(model), rtol=1e-4, atol=1e-6)
     assert not torch.allclose(
-        full_view(tree, wanted).logits(model), khop_view(tree, wanted, steps - 1).logits(model), rtol=1e-3
+        full_view(tree, wanted).output(model), khop_view(tree, wanted, steps - 1).output(model), rtol=1e-3
     )
 
 
 def test_one_hop_is_not_enough_for_two_layers(tree, wanted):
     model = Network(tree)
     assert not torch.allclose(
-        full_view(tree, wanted).logits(model), khop_view(tree, wanted, 1).logits(model), rtol=1e-3
+        full_view(tree, wanted).output(model), khop_view(tree, wanted, 1).output(model), rtol=1e-3
     )
 
 
@@ -87,7 +87,7 @@ def test_hat_computes_in_each_layer_what_the_loss_needs(tree, wanted, name, whol
     gradients = []
     for seen in (full_view(data, wanted), view):
         model.zero_grad()
-        logits = seen.logits(model)
+        logits = seen.output(model)
         logits.square().sum().backward()
         gradients.append((logits.detach(), model.conv1.weight.grad.clone(), model.conv2.weight.grad.clone()))
     for full, part in zip(*gradients, strict=True):

@@ -1,0 +1,55 @@
+"""Node classification: which class is a node of?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from hgeo.tasks._classification import accuracy, macro_f1
+from hgeo.tasks._clustering import clustering_nmi
+from hgeo.tasks._task import Epoch, Part, Task, register_task
+
+__all__ = ["Nodes"]
+
+
+@register_task("nodes")
+class Nodes(Task):
+    """Cross entropy of the classes of the training nodes, with label smoothing.
+
+    The best epoch has the highest validation accuracy, and of several such epochs the lowest validation loss.
+
+    >>> from hgeo.data import load
+    >>> Nodes(load("karate")).out_dim(16)
+    2
+    """
+
+    columns: ClassVar[Mapping[str, str]] = {"test_accuracy": "accuracy", "test_macro_f1": "macro F1", "test_nmi": "NMI"}
+
+    def out_dim(self, dim: int) -> int:
+        return self.dataset.num_classes
+
+    def nodes(self, part: Part) -> Tensor:
+        index: Tensor = getattr(self.dataset, f"{part}_idx")
+        return index
+
+    def loss(self, model: nn.Module, output: Tensor, epoch: Epoch) -> Tensor:
+        smoothing = epoch.training.label_smoothing
+        return F.cross_entropy(output, self._labels("train"), label_smoothing=smoothing)
+
+    def evaluate(self, model: nn.Module, output: Tensor, part: Part) -> dict[str, float]:
+        labels = self._labels(part)
+        scores = {"loss": float(F.cross_entropy(output, labels)), "accuracy": accuracy(output, labels)}
+        return scores if part == "val" else {**scores, "macro_f1": macro_f1(output, labels)}
+
+    def watched(self, scores: Mapping[str, float]) -> tuple[float, ...]:
+        return scores["val_accuracy"], -scores["val_loss"]
+
+    def more(self, points: Tensor, manifold: Any, seed: int) -> dict[str, float]:
+        test = self.dataset.test_idx
+        return {"test_nmi": clustering_nmi(points[test], self.dataset.labels[test], manifold=manifold, seed=seed)}
+
+    def _labels(self, part: Part) -> Tensor:
+        return self.dataset.labels[self.nodes(part)]
