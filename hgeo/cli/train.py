@@ -50,7 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--task", help=f"{', '.join(task_names())}, or package.module:Class of your own (default: nodes)"
     )
-    parser.add_argument("--split", help="how examples are split: a word of the data set's, or of the task's")
+    parser.add_argument(
+        "--split",
+        help="nodes: official, clean, few (default: the data's own); links: clean (default), official as HGCN's code",
+    )
+    parser.add_argument(
+        "--features", help="how features are prepared: auto (default), raw, standardised …, also with '+degrees' behind"
+    )
     parser.add_argument(
         "--space", help="the hidden space, such as ball:16,c=1 (default: ball:16; hierarchy, karate: ball:2)"
     )
@@ -148,6 +154,7 @@ def _planned(args: argparse.Namespace) -> Session:
             space=space,
             task=task,
             split=args.split,
+            features=args.features or "auto",
             seed=seed,
             split_seed=args.split_seed or 0,
             data_dir=args.data_dir,
@@ -264,7 +271,7 @@ def _train(session: Session, *, resume: bool) -> tuple[list[dict[str, Any]], lis
 
 def _data_of(job: Job) -> tuple[Any, ...]:
     """Jobs that agree in this have the same task on the same data."""
-    where = job.dataset, job.data_dir, job.origin, job.device, job.dtype
+    where = job.dataset, job.data_dir, job.origin, job.device, job.dtype, job.features
     return *where, job.task, job.split, job.split_seed, json.dumps(job.options)
 
 

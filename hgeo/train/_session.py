@@ -57,6 +57,7 @@ class Job:
     space: str
     task: str = "nodes"
     split: str | None = None
+    features: str = "auto"
     seed: int = 0
     split_seed: int = 0
     data_dir: str | None = None
@@ -91,10 +92,10 @@ class Job:
 
     def load(self) -> Dataset:
         """The data, on the job's device, in its dtype."""
-        where: dict[str, Any] = {"data_dir": self.data_dir, "split_seed": self.split_seed}
+        how: dict[str, Any] = {"split_seed": self.split_seed, "features": self.features, "data_dir": self.data_dir}
         if self.split is not None and not find_task(self.task).splits:
-            where["split"] = self.split
-        dataset = reopen(self.dataset, self.origin, **where) if self.stored else load(self.dataset, **where)
+            how["split"] = self.split
+        dataset = reopen(self.dataset, self.origin, **how) if self.stored else load(self.dataset, **how)
         return dataset.to(device=self.device, dtype=_DTYPES[self.dtype])
 
     def to_dict(self, origin: Origin | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from hgeo.data import NAMES, Dataset, Origin, from_npz, load
+from hgeo.data import NAMES, Dataset, Origin, load
 
 __all__ = ["read_job", "reopen"]
 
@@ -16,8 +16,8 @@ _KINDS = {
 _NOT_KEPT = ("data_dir", "stored")  # an older hgeo kept the folder of the data
 
 
-def reopen(name: str, origin: Origin | None, *, data_dir: str | Path | None, split_seed: int) -> Dataset:
-    """The data of a stored run, checked by the hash that ``origin`` gives.
+def reopen(name: str, origin: Origin | None, *, data_dir: str | Path | None, **how: Any) -> Dataset:
+    """The data of a stored run, checked by the hash that ``origin`` gives; ``how`` is what :func:`load` is told.
 
     A named data set is read from the user's folders, never from one that the run names, and not downloaded. An ``.npz``
     file, which can hold no code, is read from where it was, or from ``data_dir``; a run that does not know what it held
@@ -25,7 +25,7 @@ def reopen(name: str, origin: Origin | None, *, data_dir: str | Path | None, spl
     """
     sha256 = None if origin is None else origin.sha256
     if name in NAMES:
-        return load(name, data_dir=data_dir, split_seed=split_seed, sha256=sha256, download=False)
+        return load(name, data_dir=data_dir, sha256=sha256, download=False, **how)
     if data_dir is not None:
         path = Path(data_dir).expanduser() / Path(name).name
     elif origin is None:
@@ -38,7 +38,7 @@ def reopen(name: str, origin: Origin | None, *, data_dir: str | Path | None, spl
         raise FileNotFoundError(
             f"no file {path}, which the run was trained on; give the folder that holds it by --data-dir"
         )
-    return from_npz(path, split_seed=split_seed, sha256=sha256)
+    return load(path, sha256=sha256, **how)
 
 
 def read_job(kept: dict[str, Any], known: set[str], file: Path) -> dict[str, Any]:
