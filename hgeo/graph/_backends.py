@@ -29,7 +29,7 @@ class Backend:
         edge_softmax: (graph, scores (E, H)) → (E, H), summing to 1 over the edges into a destination.
         weighted_sum: (graph, weights (E, H) or (E, 1), None: all 1, values (S, H, d)) → (D, H, d).
         plan: (work) → what computes it in one call, or a sentence why it is composed of the three. The work is one
-            weighted sum of tangent rows by distance, on a space of one part (``work.why_not_one_sum()`` is None).
+            weighted sum of tangent rows by distance, on a space of known parts (``work.why_not_one_sum()`` is None).
         in_double: compute in float64 whatever is given, and round once.
     """
 

@@ -84,6 +84,8 @@ def _lists(graph: Graph, symmetric: bool) -> EdgeLists:
 
 def plan(work: Work) -> OneCall | str:
     """Scores, softmax and sum in one call, and points if nothing but exp0 and an ELU on the ball follow."""
+    if work.u.device.type != "cpu" and work.several_parts:
+        return f"the manifold has {len(work.parts or ())} parts, which only the kernels for a CPU know"
     if work.graph.num_src >= 2**31 or work.graph.num_edges >= 2**31 - ROW_PADDING:
         return "the kernels count nodes and edges in 32 bits"
     finishes = work.ends_in_a_point
@@ -93,13 +95,13 @@ def plan(work: Work) -> OneCall | str:
 def _attend(work: Work, *, finishes: bool) -> tuple[Tensor, Tensor | None]:
     """The sums (num_dst, heads, d), or points (num_dst, heads · d); and the weights, which have no gradient here."""
     assert work.parts is not None
-    graph, u, k, bias = work.graph, work.u, work.parts[0].k, work.edge_bias
+    graph, u, k, bias = work.graph, work.u, work.part_curvatures, work.edge_bias
     if graph.padding is not None:
         bias = graph.without_padding(u.new_zeros(graph.num_edges, 1) if bias is None else bias, -torch.inf)
     scale, symmetric = work.part_scale, graph.is_symmetric
     inputs = Inputs(
         u,
-        k.contiguous(),
+        k,
         work.beta.contiguous(),
         None if scale is None else scale.contiguous(),
         bias,
@@ -107,6 +109,7 @@ def _attend(work: Work, *, finishes: bool) -> tuple[Tensor, Tensor | None]:
         work.source_scale,
         *_lists(graph, symmetric),
         out_k=k[:1] if finishes else None,
+        dims=work.part_dims,
         num_edges=graph.num_edges,
         self_mean=getattr(work.score, "self_score", "zero") == "mean",
         symmetric=symmetric,

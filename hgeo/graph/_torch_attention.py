@@ -35,6 +35,8 @@ __all__ = ["plan"]
 def plan(work: Work) -> OneCall | str:
     """One pass over the edges, where the numbers may be looked at."""
     assert work.parts is not None
+    if work.several_parts:
+        return f"the manifold has {len(work.parts)} parts"
     u, k, graph = work.u, work.parts[0].k, work.graph
     if values_unknown(u, k, graph.col) or u.device.type != "cpu":
         return "numbers cannot be looked at while compiling, nor on a device"

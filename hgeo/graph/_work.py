@@ -77,13 +77,46 @@ class Work(NamedTuple):
             yield part, rows if part.half == 1 else rows * part.half
 
     @property
-    def part_scale(self) -> Tensor | None:
-        """(heads,) what ``u`` is multiplied by for the scores, on a space of one part; None: 1."""
+    def several_parts(self) -> bool:
+        """Whether squared distances are sums."""
+        return self.parts is not None and len(self.parts) > 1
+
+    @property
+    def part_dims(self) -> list[int]:
+        """How many coordinates each part has."""
         assert self.parts is not None
-        half = self.parts[0].half
-        if half == 1:
-            return self.score_scale
-        return self.u.new_full((self.u.shape[1],), half) if self.score_scale is None else self.score_scale * half
+        bounds = [part.coordinates.indices(self.u.shape[-1]) for part in self.parts]
+        return [stop - start for start, stop, _ in bounds]
+
+    @property
+    def _parts_side_by_side(self) -> bool:
+        """Whether the parts share out a row of ``u``, one after the other."""
+        assert self.parts is not None
+        bounds = [part.coordinates.indices(self.u.shape[-1])[:2] for part in self.parts]
+        starts, stops = [start for start, _ in bounds], [stop for _, stop in bounds]
+        return starts == [0, *stops[:-1]] and stops[-1:] == [self.u.shape[-1]]
+
+    @property
+    def part_curvatures(self) -> Tensor:
+        """(heads · parts,) signed curvatures, head after head."""
+        assert self.parts is not None
+        if not self.several_parts:
+            return self.parts[0].k.contiguous()
+        return torch.stack([part.k for part in self.parts], 1).flatten()
+
+    @property
+    def part_scale(self) -> Tensor | None:
+        """(heads · parts,) what ``u`` is multiplied by for the scores, head after head; None: 1."""
+        assert self.parts is not None
+        halves, scale = [part.half for part in self.parts], self.score_scale
+        if all(half == 1 for half in halves) and (scale is None or not self.several_parts):
+            return scale
+        heads = self.u.shape[1]
+        if scale is None:
+            return self.u.new_tensor(halves).repeat(heads)
+        # a score scale that differs along a row is the same all over a part
+        columns = [scale if scale.dim() == 1 else scale[:, part.coordinates.start] for part in self.parts]
+        return torch.stack([half * column for half, column in zip(halves, columns, strict=True)], 1).flatten()
 
     @property
     def training(self) -> bool:
@@ -99,8 +132,8 @@ class Work(NamedTuple):
             return f"the aggregate is {self.aggregate}"
         if self.parts is None:
             return "the manifold is no product of spaces of constant curvature"
-        if len(self.parts) > 1:
-            return f"the manifold has {len(self.parts)} parts"
+        if not self._parts_side_by_side:
+            return "the parts of the manifold do not share out its coordinates"
         if self.factors_learn or (self.return_weights and self.training):
             return "gradients are wanted through the weights"
         return None
@@ -110,7 +143,7 @@ class Work(NamedTuple):
         """Whether the finish is exp0, or ELU of that on the ball, in the coordinates of the stereographic model."""
         assert self.parts is not None
         plain = self.finish is not None and self.finish.ends_in_a_point and self.target_scale is None
-        return plain and self.parts[0].half == 1 and manifolds.has_mobius(self.manifold)
+        return plain and not self.several_parts and self.parts[0].half == 1 and manifolds.has_mobius(self.manifold)
 
 
 class OneCall(NamedTuple):

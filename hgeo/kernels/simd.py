@@ -43,10 +43,12 @@ __all__ = [
     "vexp",
     "vfma",
     "vfold",
+    "vinverse",
     "vload",
     "vmul",
     "vrecords",
     "vsplat",
+    "vsqrt",
     "vsquares",
     "vstore",
     "vsub",
@@ -336,16 +338,15 @@ def _pair_sums(squares: bool) -> Any:
         stride_b: Any, dtype: Any, width: Any, count: Any,
     ) -> Any:  # fmt: skip
         element, size, many = dtype.dtype, width.literal_value, count.literal_value
-        strides = stride_a.literal_value, stride_b.literal_value
         vector = Vector(element, many)
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            lanes, long = ir.VectorType(_float_ir(element), size), ir.IntType(64)
+            lanes = ir.VectorType(_float_ir(element), size)
             vectors = []
             for n in range(many):
                 pair = []
-                for (table, ids, index), stride in zip((args[:3], args[4:7]), strides, strict=True):
-                    start = builder.mul(_node(builder, ids, index, n), ir.Constant(long, stride))
+                for table, ids, index, stride in (args[:4], args[4:8]):
+                    start = builder.mul(_node(builder, ids, index, n), stride)
                     pointer = _at(builder, table, start, element, lanes)
                     pair.append(builder.load(pointer, align=element.bitwidth // 8, typ=lanes))
                 if squares:
@@ -354,7 +355,7 @@ def _pair_sums(squares: bool) -> Any:
             return _sums(builder, vectors)
 
         long = types.int64
-        return vector(long, long, long, stride_a, long, long, long, stride_b, dtype, width, count), codegen
+        return vector(*[long] * 8, dtype, width, count), codegen
 
     return function
 
@@ -707,6 +708,23 @@ def _slope_function(emit: Any) -> Any:
 
 slope_flat_or_hyperbolic = _slope_function(_emit_slope_flat_or_hyperbolic)
 slope_spherical = _slope_function(_emit_slope_spherical)
+
+
+@intrinsic
+def vsqrt(typingctx: Any, x: Any) -> Any:
+    """√x, element by element."""
+    return x(x), lambda context, builder, signature, args: _Lanes(builder, args[0]).sqrt().value
+
+
+@intrinsic
+def vinverse(typingctx: Any, x: Any) -> Any:
+    """1/x, and 0 where x = 0, element by element, for x ≥ 0."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        lanes = _Lanes(builder, args[0])
+        return lanes.where(">", 0.0, 1.0 / lanes, lanes).value
+
+    return x(x), codegen
 
 
 @intrinsic

@@ -10,6 +10,7 @@ from torch import Tensor
 
 import hgeo.math as hm
 from hgeo.graph import Graph, distance_attention, self_distance_as_mean
+from hgeo.kernels import plain_torch
 
 SHAPES = ("symmetric", "directed", "block")
 
@@ -57,8 +58,9 @@ def attention_by(backend: str, graph: Graph, u: Tensor, **options: Any) -> tuple
         return distance_attention(graph, u, **options, backend=backend)
     numbers = {"score_scale": 1.0, "edge_bias": 0.0, "edge_factor": 1.0, "value_scale": torch.ones(())} | options
     k, scale = (torch.as_tensor(numbers[name], dtype=u.dtype).view(-1, 1) for name in ("k", "score_scale"))
-    p = hm.project(hm.expmap0(scale * u, k=k), k=k)
-    distance = hm.dist(p[graph.row], p[graph.col], k=k)
+    with plain_torch():  # the loops compute inner products in float64
+        p = hm.project(hm.expmap0(scale * u, k=k), k=k)
+        distance = hm.dist(p[graph.row], p[graph.col], k=k)
     if numbers.get("self_score") == "mean":
         distance = self_distance_as_mean(graph, distance)
     scores = numbers["edge_bias"] - torch.as_tensor(numbers["beta"], dtype=u.dtype) * distance

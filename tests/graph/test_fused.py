@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import hgeo
 from hgeo.graph import Distance, Finish, Graph, TangentSum, _fused, attend, backends, distance_attention, plan
 from hgeo.kernels.attention import _cpu
-from hgeo.kernels.attention._layout import Slots
+from hgeo.kernels.attention._layout import PART, Slots
 from hgeo.nn._inputs import dropout_factors
 
 pytestmark = pytest.mark.skipif(backends()["fused"] is not None, reason=str(backends()["fused"]))
@@ -292,7 +292,7 @@ def operator_arguments(shape: str, self_mean: bool) -> tuple[Any, ...]:
     symmetric = shape == "symmetric"
     return (
         *learned, inputs["edge_factor"].float(), inputs["value_scale"].float(),
-        *_fused._lists(graph, symmetric), torch.tensor([-0.5], requires_grad=True),
+        *_fused._lists(graph, symmetric), torch.tensor([-0.5], requires_grad=True), [5],
         graph.num_edges, self_mean, symmetric, True, True,
     )  # fmt: skip
 
@@ -484,7 +484,7 @@ def test_a_default_device_is_for_others() -> None:
 
 
 def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on(monkeypatch) -> None:
-    program, caller = _cpu._Program([]), threading.current_thread()
+    program, caller = _cpu._Program([0] * PART, []), threading.current_thread()
 
     def address(size: int) -> int:
         if threading.current_thread() is not caller:
@@ -546,7 +546,7 @@ def test_forward_mode_is_refused_with_a_way_out(tangent) -> None:
 @pytest.mark.parametrize("large", [False, True])
 def test_only_a_small_buffer_is_kept(large: bool, monkeypatch) -> None:
     monkeypatch.setattr(_cpu, "_memory", _cpu._Memory())
-    program = _cpu._Program([])
+    program = _cpu._Program([0] * PART, [])
     program.scratch = _cpu._KEPT_SCRATCH if large else 1000
     program.run((), 0)
     assert (_cpu._memory.kept is None) == large

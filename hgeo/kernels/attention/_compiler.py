@@ -29,7 +29,7 @@ __all__ = ["Kernel", "available", "kernel_address", "load_kernel"]
 Kernel = Callable[[int, int, int, int, int], None]
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 5)
-_SOURCES = ("_compiler.py", "_kernels.py", "_layout.py", "../simd.py")
+_SOURCES = ("_compiler.py", "_kernels.py", "_layout.py", "_sort_kernels.py", "../simd.py")
 _SHELF = "kernels"
 _lock = threading.Lock()
 _engines: list[Any] = []  # LLVM engines own the machine code, so they live as long as the process
@@ -119,6 +119,7 @@ def _compile(bits: int, width: int, name: str) -> bytes:
     from numba import types
 
     from hgeo.kernels.attention._kernels import make_kernels
+    from hgeo.kernels.attention._sort_kernels import make_sorts
 
     signature = types.void(*[types.int64] * 5)
     options: dict[str, Any] = {
@@ -127,7 +128,7 @@ def _compile(bits: int, width: int, name: str) -> bytes:
         "no_cpython_wrapper": True,
         "no_cfunc_wrapper": True,
     }
-    compiled: Any = numba.njit(signature, **options)(make_kernels(bits, width)[name])
+    compiled: Any = numba.njit(signature, **options)((make_sorts() | make_kernels(bits, width))[name])
     (overload,) = compiled.overloads.values()
     (text,) = compiled.inspect_llvm().values()
     native = overload.fndesc.llvm_func_name

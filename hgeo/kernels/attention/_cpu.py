@@ -19,7 +19,18 @@ from torch import Tensor
 
 from hgeo.kernels.attention._arguments import Inputs, Kept, Shape
 from hgeo.kernels.attention._compiler import kernel_address, load_kernel
-from hgeo.kernels.attention._layout import PHASE, REALS, ROW, Slots, padded_dim, phase, scratch_bytes, tile_width
+from hgeo.kernels.attention._layout import (
+    PART,
+    PHASE,
+    REALS,
+    ROW,
+    Slots,
+    padded_dims,
+    part_words,
+    phase,
+    scratch_bytes,
+    tile_width,
+)
 
 __all__ = ["backward", "forward"]
 
@@ -40,12 +51,14 @@ class _Program:
     of a tensor or a NumPy array costs as much as ten of those.
 
     Args:
-        reals: REALS numbers a row, see Slots.
+        parts: of the space, see Slots.
+        reals: REALS numbers a part and row, see there, too.
         tensors: whose memory the kernels use; a thread that starts late may come when the caller has given up.
     """
 
-    def __init__(self, reals: list[float], *tensors: Any) -> None:
-        self.reals = reals
+    def __init__(self, parts: list[int], reals: list[float], *tensors: Any) -> None:
+        self.parts, self.reals = parts, reals
+        self.count = len(parts) // PART
         self.tensors = tensors
         self.phases: list[tuple[int, int, int, int, int, int]] = []
         self.scratch = 0
@@ -70,25 +83,28 @@ class _Program:
             raise self.errors[0]
 
     def sums(self, number: int) -> list[list[float]]:
-        """What the jobs of a phase that has run left: three numbers a row, each the sum over its jobs."""
-        begin = len(self.reals) + 3 * sum(jobs for _, _, jobs, *_ in self.phases[:number])
+        """What the jobs of a phase that has run left: three numbers a part and row, each the sum over its jobs."""
+        width = 3 * self.count
+        begin = len(self.reals) + width * sum(jobs for _, _, jobs, *_ in self.phases[:number])
         _, _, jobs, jobs_a_row, _, _ = self.phases[number]
-        ends = range(begin, begin + 3 * jobs + 1, 3 * jobs_a_row) if jobs else [begin, begin]
-        return [[math.fsum(self.numbers[a + n : b : 3]) for n in range(3)] for a, b in itertools.pairwise(ends)]
+        ends = range(begin, begin + width * jobs + 1, width * jobs_a_row) if jobs else [begin, begin]
+        return [[math.fsum(self.numbers[a + n : b : width]) for n in range(width)] for a, b in itertools.pairwise(ends)]
 
     def _assemble(self, slots: Sequence[int]) -> None:
-        """One array of integers: slots, rows, phases; and one of float64 numbers: reals, then three a job."""
+        """An array of integers: slots, parts, rows, phases; one of float64: reals, then three a part and job."""
+        width, reals = 3 * self.count, REALS * self.count
         self.numbers = array("d", self.reals)
-        self.numbers.frombytes(bytes(24 * sum(jobs for _, _, jobs, *_ in self.phases)))
+        self.numbers.frombytes(bytes(8 * width * sum(jobs for _, _, jobs, *_ in self.phases)))
         place = self.numbers.buffer_info()[0]
-        words, rows = [*slots], 8 * len(slots)
-        for row in range(len(self.reals) // REALS):
-            words += (-rows - 8 * ROW * row, row, place + 8 * REALS * row)
+        words = [*slots, *self.parts]
+        rows = 8 * len(words)
+        for row in range(len(self.reals) // reals):
+            words += (-rows - 8 * ROW * row, row, place + 8 * reals * row)
         partial = place + 8 * len(self.reals)
         for kernel, first, jobs, jobs_a_row, chunk, count in self.phases:
             to_row = rows + 8 * ROW * first - 8 * len(words)
-            words += phase(kernel, to_row, jobs, jobs_a_row, chunk, count, partial)
-            partial += 24 * jobs
+            words += phase(kernel, to_row, jobs, jobs_a_row, chunk, count, partial, width)
+            partial += 8 * width * jobs
         self.words = array("q", words)
 
     def _help(self) -> None:
@@ -158,21 +174,27 @@ def _help(queue: SimpleQueue[Callable[[], None]]) -> None:
 
 
 @functools.cache
-def _address(bits: int, dim: int, name: str) -> int:
-    """Of a kernel for vectors of this length."""
-    return kernel_address(bits, tile_width(bits, dim), name)
+def _address(bits: int, dims: tuple[int, ...], name: str) -> int:
+    """Of a kernel for parts of these dimensions."""
+    return kernel_address(bits, tile_width(bits, dims), name)
 
 
 @functools.cache
-def _row_scratch(bits: int, dim: int) -> int:
+def _part_words(bits: int, dims: tuple[int, ...]) -> list[int]:
+    return part_words(dims, padded_dims(bits, dims))
+
+
+@functools.cache
+def _row_scratch(bits: int, dims: tuple[int, ...]) -> int:
     """Of kernels that do one row at a time."""
-    return scratch_bytes(bits, padded_dim(bits, dim), 0, 0)
+    return scratch_bytes(bits, sum(padded_dims(bits, dims)), 0, 0)
 
 
-def _reals(a: Inputs, heads: int) -> list[float]:
-    """The numbers of every head's row, and of that of the points behind them."""
-    scales = [1.0] * heads if a.scale is None else a.scale.tolist()
-    rows = list(zip(a.k.tolist(), a.beta.tolist(), scales, strict=True))
+def _reals(a: Inputs, parts: int) -> list[float]:
+    """The numbers of every head's row, part after part, and of that of the points behind them."""
+    ks, betas = a.k.tolist(), a.beta.tolist()
+    scales = [1.0] * len(ks) if a.scale is None else a.scale.tolist()
+    rows = [(k, betas[n // parts], scale) for n, (k, scale) in enumerate(zip(ks, scales, strict=True))]
     if a.out_k is not None:
         rows.append((a.out_k.tolist()[0], 1.0, 1.0))
     reals: list[float] = []
@@ -207,7 +229,7 @@ def _slots(
     **more: int,
 ) -> Slots:
     """What both directions have in common, and ``more`` that only the backward has."""
-    num_src, num_dst, heads, dim, padded = shape
+    num_src, num_dst, heads, dim, parts, padded = shape
     begin, of_edges, size = nodes.data_ptr(), edges.data_ptr(), a.u.element_size()
     out, points = result.data_ptr(), 0
     if a.out_k is not None:
@@ -215,10 +237,11 @@ def _slots(
     bias, bias_edge, bias_head = _strided(a.bias)
     factor, factor_edge, factor_head = _strided(a.factor)
     # With a self-loop at distance 0 and nothing added to the scores, the largest of a row is known to be 0.
-    betas = reals[1 : REALS * heads : REALS]
+    betas = reals[1 : REALS * heads * parts : REALS]
     needs_max = a.self_mean or a.bias is not None or not all_loops or min(betas, default=0.0) < 0
     return Slots(
         heads=heads,
+        parts=parts,
         num_src=num_src,
         num_dst=num_dst,
         dim=dim,
@@ -251,19 +274,19 @@ def _slots(
 def forward(a: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     """The result, and what is kept for the backward: see Kept."""
     u, shape = a.u, a.shape
-    num_src, num_dst, heads, dim, padded = shape
+    num_src, num_dst, heads, dim, parts, padded = shape
     all_loops, max_degree = a.info.tolist()
-    bits, places = 8 * u.element_size(), Kept.of(a, shape)
+    bits, places, dims = 8 * u.element_size(), Kept.of(a, shape), tuple(a.dims)
     nodes, edges = u.new_empty(places.nodes), u.new_empty(places.edges)
     result = u.new_empty(num_dst, heads, dim) if a.out_k is None else u.new_empty(num_dst, heads * dim)
-    reals, block = _reals(a, heads), _block(bits, padded + 4)
-    program = _Program(reals, a, result, nodes, edges)
-    program.add(_address(bits, dim, "pack"), 0, heads, num_src, _NODES, _row_scratch(bits, dim))
+    reals, block = _reals(a, parts), _block(bits, padded + 4 * parts)
+    program = _Program(_part_words(bits, dims), reals, a, result, nodes, edges)
+    program.add(_address(bits, dims, "pack"), 0, heads, num_src, _NODES, _row_scratch(bits, dims))
     blocks = a.num_edges // block + 1
-    scratch = scratch_bytes(bits, padded, 4, block + max_degree)
-    program.add(_address(bits, dim, "forward"), 0, heads, blocks, max(1, blocks // _JOBS), scratch)
+    scratch = scratch_bytes(bits, padded, 2 + 2 * parts, block + max_degree)
+    program.add(_address(bits, dims, "forward"), 0, heads, blocks, max(1, blocks // _JOBS), scratch)
     if a.out_k is not None:
-        length = heads * dim
+        length = (heads * dim,)
         program.add(_address(bits, length, "points"), heads, 1, num_dst, _NODES, _row_scratch(bits, length))
     slots = _slots(a, shape, places, block, all_loops, reals, result, nodes, edges)
     program.run(slots, a.num_edges * heads * dim)
@@ -275,31 +298,32 @@ def backward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of u, of the scalars and of the bias; see _ops."""
     u, shape = a.u, a.shape
-    _, num_dst, heads, dim, padded = shape
+    _, num_dst, heads, dim, parts, padded = shape
     all_loops, max_degree = a.info.tolist()
-    bits = 8 * u.element_size()
-    reals, block = _reals(a, heads), _block(bits, 2 * padded + 4)
-    pairs = u.new_empty(heads, num_dst, 2 * padded + 4)
+    bits, dims = 8 * u.element_size(), tuple(a.dims)
+    reals, block = _reals(a, parts), _block(bits, 2 * padded + 4 * parts)
+    pairs = u.new_empty(heads, num_dst, 2 * padded + 4 * parts)
     tangents = grad if a.out_k is None else u.new_empty(num_dst, heads, dim)  # ∂L/∂tangent
     # the edge terms, the largest buffer, are those of one head at a time, as the row terms
     terms, sides = (0, 0) if a.symmetric else (a.num_edges + 1, num_dst)
-    edge_terms, row_terms = u.new_empty(terms, 4), u.new_empty(sides, padded + 1)
+    edge_terms, row_terms = u.new_empty(terms, 2 + 2 * parts), u.new_empty(sides, padded + parts)
     grad_u = torch.empty_like(u)
     grad_bias = u.new_empty(heads, a.num_edges) if needs_bias else None
-    program = _Program(reals, a, result, nodes, edges, grad, pairs, tangents, edge_terms, row_terms, grad_u, grad_bias)
+    tensors = a, result, nodes, edges, grad, pairs, tangents, edge_terms, row_terms, grad_u, grad_bias
+    program = _Program(_part_words(bits, dims), reals, *tensors)
     if a.out_k is not None:
-        length = heads * dim
+        length = (heads * dim,)
         program.add(_address(bits, length, "points_backward"), heads, 1, num_dst, _NODES, _row_scratch(bits, length))
-    program.add(_address(bits, dim, "pack_backward"), 0, heads, num_dst, _NODES, _row_scratch(bits, dim))
-    blocks = a.num_edges // block + 1
-    chunk, scratch = max(1, blocks // _JOBS), scratch_bytes(bits, padded, 6, block + max_degree)
+    program.add(_address(bits, dims, "pack_backward"), 0, heads, num_dst, _NODES, _row_scratch(bits, dims))
+    blocks, arrays = a.num_edges // block + 1, 6 if parts == 1 else 4 + 3 * parts
+    chunk, scratch = max(1, blocks // _JOBS), scratch_bytes(bits, padded, arrays, block + max_degree)
     first = len(program.phases)
     if a.symmetric:
-        program.add(_address(bits, dim, "backward_symmetric"), 0, heads, blocks, chunk, scratch)
+        program.add(_address(bits, dims, "backward_symmetric"), 0, heads, blocks, chunk, scratch)
     else:
-        passes = _address(bits, dim, "backward_rows"), _address(bits, dim, "backward_columns")
+        both = _address(bits, dims, "backward_rows"), _address(bits, dims, "backward_columns")
         for head in range(heads):
-            for kernel in passes:
+            for kernel in both:
                 program.add(kernel, head, 1, blocks, chunk, scratch)
     slots = _slots(
         a, shape, Kept.of(a, shape), block, all_loops, reals, result, nodes, edges,
@@ -321,9 +345,10 @@ def backward(
         if a.symmetric:
             sums = program.sums(first)
         else:  # by rows and by columns, head after head
-            parts = [program.sums(first + n)[0] for n in range(2 * heads)]
-            sums = [[x + y for x, y in zip(*parts[n : n + 2], strict=True)] for n in range(0, 2 * heads, 2)]
-        numbers = [row[n] for n in (1, 0, 2) for row in sums]
+            passes = [program.sums(first + n)[0] for n in range(2 * heads)]
+            sums = [[x + y for x, y in zip(*passes[n : n + 2], strict=True)] for n in range(0, 2 * heads, 2)]
+        by_k, by_scale = ([number for row in sums for number in row[n::3]] for n in (1, 2))
+        numbers = [*by_k, *(math.fsum(row[::3]) for row in sums), *by_scale]
         if a.out_k is not None:
             numbers.append(program.sums(0)[0][1])
         scalars = torch.tensor(numbers, dtype=u.dtype, device=u.device)

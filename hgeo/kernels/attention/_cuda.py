@@ -386,7 +386,7 @@ def _edge_numbers(values: Tensor | None, like: Tensor) -> tuple[Tensor, int, int
 def _sums(a: Inputs, parts: dict[str, Tensor], out: Tensor) -> None:
     """Fill ``out`` with the weighted sums and the parts of what is kept."""
     u, rowptr, col, num_edges, factor, bias = a.u, a.rowptr, a.col, a.num_edges, a.factor, a.bias
-    num_src, num_dst, heads, dim, padded = a.shape
+    num_src, num_dst, heads, dim, _, padded = a.shape
     table, zinv = parts["table"], parts["zinv"]
     ks, betas, scales = _heads(a)
     tau, inverse_a, _, _, _ = _node_maps(u, ks, scales)
@@ -417,7 +417,7 @@ def _sums_backward(
     u, rowptr, col, num_edges, factor = a.u, a.rowptr, a.col, a.num_edges, a.factor
     colptr, csc_row = (rowptr, col) if a.symmetric else (a.colptr, a.csc_row)
     table, q, e, zinv = (parts[name] for name in ("table", "q", "e", "zinv"))
-    num_src, num_dst, heads, dim, padded = a.shape
+    num_src, num_dst, heads, dim, _, padded = a.shape
     ks, betas, scales = _heads(a)
     ks_here, betas_here = ks.to(u.dtype), betas.to(u.dtype)
     g = grad_out * zinv.t()[:, :, None]
@@ -485,7 +485,7 @@ def _points_backward(grad: Tensor, tangent: Tensor, k: Tensor, result: Tensor, e
 
 def forward(a: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     """The result and what is kept, as on the CPU; nothing here waits for the device."""
-    _, num_dst, heads, dim, _ = shape = a.shape
+    _, num_dst, heads, dim, _, _ = shape = a.shape
     places = Kept.of(a, shape)
     nodes, edges = a.u.new_empty(places.nodes), a.u.new_empty(places.edges)
     parts = places.views(nodes, edges, a)

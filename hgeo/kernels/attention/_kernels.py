@@ -2,9 +2,11 @@
 
 Every kernel has the signature ``(args, begin, end, scratch, partial)`` of 64-bit integers: ``args`` is the address of
 a row that leads to the :class:`Slots`, ``[begin, end)`` the nodes or row blocks to do, ``scratch`` the address of
-memory that belongs to the calling thread, ``partial`` that of three float64 numbers for gradients of scalars.
+memory that belongs to the calling thread, ``partial`` that of three float64 numbers a part for gradients by β, k and
+score scale.
 
-Layout. One head is one problem: its *table* has, a source, a point and a record of four numbers,
+Layout. One head is one problem on a space of one or several *parts*, whose squared distances add up. Its *table* has, a
+source, the points of all parts side by side, and a record of four numbers a part:
 
     p (padded with 0)       p = τ u = T(z) s u the point, a = 1 + k|p|²,
     1/a, value_scale/τ, τ, T'
@@ -15,7 +17,8 @@ so that one read of a neighbour serves its distance and its value u_j = p_j/τ_j
     1/a, value_scale/τ, (g·out)/Z, σ
 
 a destination; σ is what a self-loop's score gives to each other edge when it is their mean. The points of all heads
-come first, then their records, so that a point begins where a cache line does whenever it fills one.
+come first, then the records, part after part of every head, so that a point begins where a cache line does whenever it
+fills one.
 
 A *block* is a run of rows with about ``block`` edges. Points are gathered twice a block, from memory and then from
 cache. The first time rows do not matter: a group of edges, as many as a vector has lanes, becomes a vector of
@@ -27,7 +30,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numba
 from numba import types
@@ -35,11 +38,12 @@ from numba import types
 from hgeo.kernels.attention._layout import (
     MAPS,
     NODES,
+    PART,
     PHASE,
     PHASE_DONE,
     PHASE_NEXT,
+    REALS,
     ROW,
-    ROW_PADDING,
     Slots,
     edge_lanes,
 )
@@ -61,10 +65,12 @@ from hgeo.kernels.simd import (
     vexp,
     vfma,
     vfold,
+    vinverse,
     vload,
     vmul,
     vrecords,
     vsplat,
+    vsqrt,
     vsquares,
     vstore,
     vsub,
@@ -92,6 +98,37 @@ _PATIENCE = 2000
 _MARGIN, _PLACED = 4.0, 6.0
 
 
+class _Problem(NamedTuple):
+    """What kernels over blocks of edges know of one head; addresses are those of its own numbers."""
+
+    reals: int
+    parts: int
+    part_table: int
+    heads: int
+    head: int
+    sources: int
+    rows: int
+    edges: int
+    dim: int
+    padded: int
+    block: int
+    rowptr: int
+    col: int
+    table: int
+    records: int
+    pairs: int
+    pair_records: int
+    q: int
+    e: int
+    factor: int
+    factor_edge: int
+    value_scale: int
+    grad_u: int
+    self_mean: bool
+    needs_max: bool
+    needs_scalars: bool
+
+
 @functools.cache
 def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     """The kernels for numbers of ``bits`` bits in tiles of ``width``, as Python functions for Numba to compile."""
@@ -109,14 +146,66 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     double_width = 2 * width
     fold = min(width, lanes)
     nodes = NODES
-    padding = ROW_PADDING
+    part_bytes, reals_bytes, slots_bytes = 8 * PART, 8 * REALS, 8 * len(_AT)
     maps_bytes = MAPS * NODES * 8
     jit: Any = numba.njit(error_model="numpy", fastmath={"contract"})
+    inline: Any = numba.njit(error_model="numpy", fastmath={"contract"}, forceinline=True)
 
     @jit
     def row_of(args: int) -> tuple[int, int, int]:
         """The address of the slots, the head and the address of its numbers, from that of a row."""
         return args + load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT)
+
+    @jit
+    def problem_of(args: int) -> _Problem:
+        """What a row leads to, for kernels over blocks of edges."""
+        args, head, reals = row_of(args)
+        heads, parts = load(args, _AT.heads, _INT), load(args, _AT.parts, _INT)
+        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
+        padded, rowptr = load(args, _AT.padded, _INT), load(args, _AT.rowptr, _INT)
+        table, pairs, edges = load(args, _AT.table, _INT), load(args, _AT.pairs, _INT), load(rowptr, rows, _INT)
+        factor, factor_head = load(args, _AT.factor, _INT), load(args, _AT.factor_head, _INT)
+        return _Problem(
+            reals,
+            parts,
+            args + slots_bytes,
+            heads,
+            head,
+            sources,
+            rows,
+            edges,
+            load(args, _AT.dim, _INT),
+            padded,
+            load(args, _AT.block, _INT),
+            rowptr,
+            load(args, _AT.col, _INT),
+            table + head * sources * padded * size,
+            table + (heads * padded + 4 * head * parts) * sources * size,
+            pairs + head * rows * 2 * padded * size,
+            pairs + (2 * heads * padded + 4 * head * parts) * rows * size,
+            load(args, _AT.q, _INT) + head * parts * edges * size,
+            load(args, _AT.e, _INT) + head * edges * size,
+            factor + head * factor_head * size if factor != 0 else 0,
+            load(args, _AT.factor_edge, _INT),
+            load(args, _AT.value_scale, _INT),
+            load(args, _AT.grad_u, _INT),
+            load(args, _AT.self_mean, _INT) != 0,
+            load(args, _AT.needs_max, _INT) != 0,
+            load(args, _AT.needs_scalars, _INT) != 0,
+        )
+
+    @jit
+    def part_of(part_table: int, part: int) -> tuple[int, int, int, int]:
+        """Where its coordinates begin, how many they are, padded, and where these begin in a row of a table."""
+        at = part_table + part_bytes * part
+        return load(at, 0, _INT), load(at, 1, _INT), load(at, 2, _INT), load(at, 3, _INT)
+
+    @jit
+    def block_of(pointer: int, rows: int, block: int, b: int) -> tuple[int, int, int, int]:
+        """Its first row, the row behind its last, its first edge and how many it has."""
+        r0, r1 = first_row(pointer, rows, b * block), first_row(pointer, rows, (b + 1) * block)
+        start = load(pointer, r0, _INT)
+        return r0, r1, start, load(pointer, r1, _INT) - start
 
     @jit
     def row_length(args: int) -> int:
@@ -243,11 +332,11 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         return low
 
     @jit
-    def far_complement(table: int, records: int, i: int, j: int, padded: int, k: float) -> float:
+    def far_complement(table: int, records: int, i: int, j: int, stride: int, padded: int, k: float) -> float:
         """1 - k q by differences: |x + k|x|² y|²/(|x|² a_i a_j), x the point farther out, y the other."""
         if load(records, 4 * i, real) > load(records, 4 * j, real):
             i, j = j, i
-        ix, iy, x, y = load(records, 4 * i, real), load(records, 4 * j, real), i * padded, j * padded
+        ix, iy, x, y = load(records, 4 * i, real), load(records, 4 * j, real), i * stride, j * stride
         kn = real(one) / ix - real(one)
         knv = vsplat(kn, width)
         total = vsplat(real(zero), width)
@@ -257,246 +346,296 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         m = vsum(total) * real(k) / kn * ix * iy
         return max(m, real(1e-30))
 
+    @inline
+    def squared_distances(p: Any, part: int, ids: int, y: int, at: int, scratch: int) -> Any:
+        """|p_i - p_j|²/(a_i a_j) of a group of edges in one part, and value_scale/τ of their sources."""
+        _, _, padded, offset = part_of(p.part_table, part)
+        table, records = p.table + offset * size, p.records + 4 * part * p.sources * size
+        if p.padded == width:
+            total = vsquares(table, ids, y, width, table, p.col, at, width, real, width, lanes)
+        elif padded == width:
+            total = vsquares(table, ids, y, p.padded, table, p.col, at, p.padded, real, width, lanes)
+        else:
+            for x in range(lanes):
+                pi, pj = _INT(load(ids, y + x, _ID)) * p.padded, _INT(load(p.col, at + x, _ID)) * p.padded
+                tile = vsplat(real(zero), width)
+                for t in range(0, padded, width):
+                    v = vsub(vload(table, pi + t, real, width), vload(table, pj + t, real, width))
+                    tile = vfma(v, v, tile)
+                vstore(scratch, x * fold, vfold(tile, fold))
+            total = vsums(scratch, real, fold, lanes)
+        inverse_a_i, _, _, _ = vrecords(records, ids, y, real, lanes)
+        inverse_a_j, value_j, _, _ = vrecords(records, p.col, at, real, lanes)
+        return vmul(vmul(total, inverse_a_i), inverse_a_j), value_j
+
+    @jit
+    def distances(p: Any, part: int, qs: int, ids: int, start: int, n: int, ds: int) -> None:
+        """From q of the edges of a block in one part, in place, to their distances; with several, to sums of squares.
+
+        On a sphere q of a far pair gives way to what slope_spherical reads.
+        """
+        reals = p.reals + reals_bytes * part
+        k, root_k = load(reals, 0, _DOUBLE), load(reals, 3, _DOUBLE)
+        root, twice_inverse_root = real(root_k), real(2.0 / root_k)
+        _, _, padded, offset = part_of(p.part_table, part)
+        table, records = p.table + offset * size, p.records + 4 * part * p.sources * size
+        spherical = k > 0.0
+        far = real(0.75 / k) if spherical else real(math.inf)
+        for y in range(0, n, lanes):
+            if spherical:
+                for x in range(y, y + lanes):
+                    if load(qs, x, real) > far:
+                        i, j = _INT(load(ids, x, _ID)), _INT(load(p.col, start + x, _ID))
+                        store(qs, x, -far_complement(table, records, i, j, p.padded, padded, k))
+                d8 = distance_spherical(vload(qs, y, real, lanes), (real(k), root, twice_inverse_root))
+            else:
+                d8 = distance_flat_or_hyperbolic(vload(qs, y, real, lanes), (root, twice_inverse_root))
+            if p.parts > 1:
+                d8 = vfma(d8, d8, vload(ds, y, real, lanes)) if part > 0 else vmul(d8, d8)
+            vstore(ds, y, d8)
+
     # -----------------------------------------------------------------------------------------------------------------
 
     def pack(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Fill the table for sources [begin, end)."""
-        args, head, reals = row_of(args)
-        k, scale = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE)
-        heads, sources = load(args, _AT.heads, _INT), load(args, _AT.num_src, _INT)
-        dim, padded = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT)
-        u, table = load(args, _AT.u, _INT), load(args, _AT.table, _INT)
-        value_scale = load(args, _AT.value_scale, _INT)
-        records = table + heads * sources * padded * size
-        for first in range(begin, end, nodes):
-            last = min(first + nodes, end)
-            vstore(scratch, 0, vsplat(0.0, nodes))
-            for j in range(first, last):
-                square = square_norm(u, (j * heads + head) * dim, dim)
-                store(scratch, j - first, _DOUBLE(square))
-            group_maps(k, scale, scratch)
-            for j in range(first, last):
-                tau = load(scratch, nodes + j - first, _DOUBLE)
-                place = head * sources + j
-                copy_padded(u, (j * heads + head) * dim, dim, table, place * padded, padded, tau)
-                value = 1.0
-                if value_scale != 0:
-                    value = _DOUBLE(load(value_scale, j, real))
-                store(records, 4 * place, real(load(scratch, 2 * nodes + j - first, _DOUBLE)))
-                store(records, 4 * place + 1, real(value / tau))
-                store(records, 4 * place + 2, real(tau))
-                store(records, 4 * place + 3, real(load(scratch, 3 * nodes + j - first, _DOUBLE)))
+        p = problem_of(args)
+        u = load(args + load(args, 0, _INT), _AT.u, _INT)
+        for part in range(p.parts):
+            reals = p.reals + reals_bytes * part
+            k, scale = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE)
+            start, dim, padded, offset = part_of(p.part_table, part)
+            start += p.head * p.dim
+            records = p.records + 4 * part * p.sources * size
+            for first in range(begin, end, nodes):
+                last = min(first + nodes, end)
+                vstore(scratch, 0, vsplat(0.0, nodes))
+                for j in range(first, last):
+                    store(scratch, j - first, _DOUBLE(square_norm(u, j * p.heads * p.dim + start, dim)))
+                group_maps(k, scale, scratch)
+                for j in range(first, last):
+                    tau = load(scratch, nodes + j - first, _DOUBLE)
+                    copy_padded(u, j * p.heads * p.dim + start, dim, p.table, j * p.padded + offset, padded, tau)
+                    value = 1.0
+                    if p.value_scale != 0:
+                        value = _DOUBLE(load(p.value_scale, j, real))
+                    store(records, 4 * j, real(load(scratch, 2 * nodes + j - first, _DOUBLE)))
+                    store(records, 4 * j + 1, real(value / tau))
+                    store(records, 4 * j + 2, real(tau))
+                    store(records, 4 * j + 3, real(load(scratch, 3 * nodes + j - first, _DOUBLE)))
+
+    @jit
+    def shifted_scores(p: Any, bias: int, bias_edge: int, r0: int, r1: int, start: int, es: int) -> None:
+        """Row by row: a self-loop's score as the mean of the others, a bias, and all minus their maximum."""
+        for i in range(r0, r1):
+            e0, e1 = load(p.rowptr, i, _INT), load(p.rowptr, i + 1, _INT)
+            mean = real(zero)
+            if p.self_mean:
+                others = 0
+                for e in range(e0, e1):
+                    if _INT(load(p.col, e, _ID)) != i:
+                        mean += load(es, e - start, real)
+                        others += 1
+                mean = mean / real(max(others, 1))
+            largest = real(-math.inf)
+            for e in range(e0, e1):
+                s = load(es, e - start, real)
+                if p.self_mean and _INT(load(p.col, e, _ID)) == i:
+                    s = mean
+                if bias != 0:
+                    s += load(bias, e * bias_edge, real)
+                largest = max(largest, s)
+                store(es, e - start, s)
+            if largest == real(-math.inf):  # every edge is masked: weights 0
+                largest = real(zero)
+            for e in range(e0, e1):
+                store(es, e - start, real(load(es, e - start, real) - largest))
+
+    @jit
+    def sum_rows(p: Any, part: int, out: int, zinv: int, r0: int, r1: int, start: int, es: int, weights: int,
+                 spare: int) -> None:  # fmt: skip
+        """Σ w u of a part, row by row, divided by the sum of the masses."""
+        begin, dim, padded, offset = part_of(p.part_table, part)
+        for i in range(r0, r1):
+            e0, e1 = load(p.rowptr, i, _INT), load(p.rowptr, i + 1, _INT)
+            place = (i * p.heads + p.head) * p.dim + begin
+            inverse_z = real(zero)
+            for t in range(0, padded, width):
+                z = real(zero)
+                total = vsplat(real(zero), width)
+                for e in range(e0, e1):
+                    pj = _INT(load(p.col, e, _ID)) * p.padded + offset + t
+                    z += load(es, e - start, real)
+                    weight = vsplat(load(weights, e - start, real), width)
+                    total = vfma(weight, vload(p.table, pj, real, width), total)
+                inverse_z = real(one) / z if z != real(zero) else real(zero)
+                total = vmul(total, vsplat(inverse_z, width))
+                if t + width <= dim:
+                    vstore(out, place + t, total)
+                else:
+                    vstore(spare, 0, total)
+                    for x in range(dim - t):
+                        store(out, place + t + x, load(spare, x, real))
+            store(zinv, i, inverse_z)
 
     def forward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Scores, softmax and weighted sum for row blocks [begin, end)."""
-        args, head, reals = row_of(args)
-        k, beta = load(reals, 0, _DOUBLE), load(reals, 1, _DOUBLE)
-        root, twice_inverse_root = real(load(reals, 3, _DOUBLE)), real(2.0 / load(reals, 3, _DOUBLE))
-        heads = load(args, _AT.heads, _INT)
-        rows = load(args, _AT.num_dst, _INT)
-        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
-        rowptr, col = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT)
-        bias, factor = load(args, _AT.bias, _INT), load(args, _AT.factor, _INT)
-        bias_edge, bias_head = load(args, _AT.bias_edge, _INT), load(args, _AT.bias_head, _INT) * head
-        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
-        sources = load(args, _AT.num_src, _INT)
-        table = load(args, _AT.table, _INT) + head * sources * padded * size
-        records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
-        edges = load(rowptr, rows, _INT)
-        out, zinv = load(args, _AT.out, _INT), load(args, _AT.zinv, _INT) + head * rows * size
-        q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
-        self_mean, needs_max = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_max, _INT) != 0
-        keep = load(args, _AT.keep, _INT) != 0
-        spherical = k > 0.0
-        far = real(0.75 / k) if spherical else real(math.inf)
-        minus_beta = vsplat(real(-beta), lanes)
-        lines = min((padded + line - 1) // line, _MAX_LINES) * line
-        fetching = sources * padded * size > _NEAR
+        p = problem_of(args)
+        slots = args + load(args, 0, _INT)
+        bias, bias_edge = load(slots, _AT.bias, _INT), load(slots, _AT.bias_edge, _INT)
+        if bias != 0:
+            bias += load(slots, _AT.bias_head, _INT) * p.head * size
+        out, zinv = load(slots, _AT.out, _INT), load(slots, _AT.zinv, _INT) + p.head * p.rows * size
+        keep = load(slots, _AT.keep, _INT) != 0
+        minus_beta = vsplat(real(-load(p.reals, 1, _DOUBLE)), lanes)
+        lines = min((p.padded + line - 1) // line, _MAX_LINES) * line
+        fetching = p.sources * p.padded * size > _NEAR
         spare = scratch + maps_bytes
         squares = spare + width * size
         ids = squares + lanes * fold * size
         for b in range(begin, end):
-            r0, r1 = first_row(rowptr, rows, b * block), first_row(rowptr, rows, (b + 1) * block)
-            start, stop = load(rowptr, r0, _INT), load(rowptr, r1, _INT)
-            n = stop - start
+            r0, r1, start, n = block_of(p.rowptr, p.rows, p.block, b)
             capacity = (n + 2 * lanes) * size
-            qs, es, weights = ids + capacity, ids + 2 * capacity, ids + 3 * capacity
-            fill_rows(rowptr, r0, r1, start, n, ids)
-            # 1. a group of edges: q = |p_i - p_j|²/(a_i a_j), the score, and without a maximum exp of it
+            es, qs = ids + capacity, ids + 2 * capacity
+            weights = qs + p.parts * capacity
+            fill_rows(p.rowptr, r0, r1, start, n, ids)
+            # 1. a group of edges: q = |p_i - p_j|²/(a_i a_j), then distances
             for y in range(0, n, lanes):
                 if fetching:
-                    fetch(table, padded, lines, col, start + y + _AHEAD)
-                    fetch(records, 4, line, col, start + y + _AHEAD)
-                if padded == width:
-                    total = vsquares(table, ids, y, width, table, col, start + y, width, real, width, lanes)
-                else:
-                    for x in range(y, y + lanes):
-                        pi, pj = _INT(load(ids, x, _ID)) * padded, _INT(load(col, start + x, _ID)) * padded
-                        tile = vsplat(real(zero), width)
-                        for t in range(0, padded, width):
-                            v = vsub(vload(table, pi + t, real, width), vload(table, pj + t, real, width))
-                            tile = vfma(v, v, tile)
-                        vstore(squares, (x - y) * fold, vfold(tile, fold))
-                    total = vsums(squares, real, fold, lanes)
-                inverse_a_i, _, _, _ = vrecords(records, ids, y, real, lanes)
-                inverse_a_j, value_j, _, _ = vrecords(records, col, start + y, real, lanes)
-                vstore(qs, y, vmul(vmul(total, inverse_a_i), inverse_a_j))
-                vstore(weights, y, value_j)
+                    fetch(p.table, p.padded, lines, p.col, start + y + _AHEAD)
+                    fetch(p.records, 4, line, p.col, start + y + _AHEAD)
+                for part in range(p.parts):
+                    q8, value_j = squared_distances(p, part, ids, y, start + y, squares)
+                    vstore(qs + part * capacity, y, q8)
+                    vstore(weights + part * capacity, y, value_j)
+            for part in range(p.parts):
+                distances(p, part, qs + part * capacity, ids, start, n, es)
+            # 2. scores; their exp, after the maximum of a row is known if it has to be
             for y in range(0, n, lanes):
-                if spherical:
-                    for x in range(y, y + lanes):
-                        if load(qs, x, real) > far:
-                            i, j = _INT(load(ids, x, _ID)), _INT(load(col, start + x, _ID))
-                            store(qs, x, -far_complement(table, records, i, j, padded, k))
-                    d8 = distance_spherical(vload(qs, y, real, lanes), (real(k), root, twice_inverse_root))
-                else:
-                    d8 = distance_flat_or_hyperbolic(vload(qs, y, real, lanes), (root, twice_inverse_root))
-                s8 = vmul(minus_beta, d8)
-                if not needs_max:
-                    s8 = vexp(s8)
-                vstore(es, y, s8)
-            # 2. with a maximum, row by row: exp(score - max)
-            if needs_max:
-                for i in range(r0, r1):
-                    e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
-                    mean = real(zero)
-                    if self_mean:
-                        others = 0
-                        for e in range(e0, e1):
-                            if _INT(load(col, e, _ID)) != i:
-                                mean += load(es, e - start, real)
-                                others += 1
-                        mean = mean / real(max(others, 1))
-                    largest = real(-math.inf)
-                    for e in range(e0, e1):
-                        s = load(es, e - start, real)
-                        if self_mean and _INT(load(col, e, _ID)) == i:
-                            s = mean
-                        if bias != 0:
-                            s += load(bias, e * bias_edge + bias_head, real)
-                        largest = max(largest, s)
-                        store(es, e - start, s)
-                    if largest == real(-math.inf):  # every edge is masked: weights 0
-                        largest = real(zero)
-                    for e in range(e0, e1):
-                        store(es, e - start, real(load(es, e - start, real) - largest))
+                d8 = vload(es, y, real, lanes)
+                s8 = vmul(minus_beta, vsqrt(d8) if p.parts > 1 else d8)
+                vstore(es, y, s8 if p.needs_max else vexp(s8))
+            if p.needs_max:
+                shifted_scores(p, bias, bias_edge, r0, r1, start, es)
                 for y in range(0, n, lanes):
                     vstore(es, y, vexp(vload(es, y, real, lanes)))
             if keep:
-                copy_run(qs, 0, q_all, start, n)
-                copy_run(es, 0, e_all, start, n)
-            for y in range(0, n, lanes):
-                vstore(weights, y, vmul(vload(weights, y, real, lanes), vload(es, y, real, lanes)))
-            if factor != 0:
-                for y in range(n):
-                    f = load(factor, (start + y) * factor_edge + factor_head, real)
-                    store(weights, y, real(load(weights, y, real) * f))
-            # 3. Σ w u, row by row
-            for i in range(r0, r1):
-                e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
-                place = (i * heads + head) * dim
-                inverse_z = real(zero)
-                for t in range(0, padded, width):
-                    z = real(zero)
-                    total = vsplat(real(zero), width)
-                    for e in range(e0, e1):
-                        pj = _INT(load(col, e, _ID)) * padded + t
-                        z += load(es, e - start, real)
-                        weight = vsplat(load(weights, e - start, real), width)
-                        total = vfma(weight, vload(table, pj, real, width), total)
-                    inverse_z = real(one) / z if z != real(zero) else real(zero)
-                    total = vmul(total, vsplat(inverse_z, width))
-                    if t + width <= dim:
-                        vstore(out, place + t, total)
-                    else:
-                        vstore(spare, 0, total)
-                        for x in range(dim - t):
-                            store(out, place + t + x, load(spare, x, real))
-                store(zinv, i, inverse_z)
+                copy_run(es, 0, p.e, start, n)
+            # 3. Σ w u
+            for part in range(p.parts):
+                shares = weights + part * capacity
+                if keep:
+                    copy_run(qs + part * capacity, 0, p.q + part * p.edges * size, start, n)
+                for y in range(0, n, lanes):
+                    vstore(shares, y, vmul(vload(shares, y, real, lanes), vload(es, y, real, lanes)))
+                if p.factor != 0:
+                    for y in range(n):
+                        f = load(p.factor, (start + y) * p.factor_edge, real)
+                        store(shares, y, real(load(shares, y, real) * f))
+                sum_rows(p, part, out, zinv, r0, r1, start, es, shares, spare)
 
     # -----------------------------------------------------------------------------------------------------------------
 
     def pack_backward(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Fill the pair table for destinations [begin, end)."""
-        args, head, _ = row_of(args)
-        heads = load(args, _AT.heads, _INT)
-        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
-        dim, padded = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT)
-        table, pairs = load(args, _AT.table, _INT), load(args, _AT.pairs, _INT)
-        out, grad_out, zinv = load(args, _AT.out, _INT), load(args, _AT.grad_out, _INT), load(args, _AT.zinv, _INT)
-        rowptr, col = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT)
-        edges = load(rowptr, rows, _INT)
-        e_all = load(args, _AT.e, _INT) + head * edges * (bits // 8)
-        factor = load(args, _AT.factor, _INT)
-        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
-        self_mean = load(args, _AT.self_mean, _INT) != 0
-        table_records = table + heads * sources * padded * size
-        pair_records = pairs + heads * rows * 2 * padded * size
+        p = problem_of(args)
+        slots = args + load(args, 0, _INT)
+        out, grad_out = load(slots, _AT.out, _INT), load(slots, _AT.grad_out, _INT)
+        zinv = load(slots, _AT.zinv, _INT) + p.head * p.rows * size
         for i in range(begin, end):
-            place = (i * heads + head) * dim
-            source, record = head * sources + i, 4 * (head * rows + i)
-            pair = (head * rows + i) * 2 * padded
-            inverse_z = load(zinv, head * rows + i, real)
-            for t in range(0, padded, width):
-                vstore(pairs, pair + t, vload(table, source * padded + t, real, width))
-            copy_padded(grad_out, place, dim, pairs, pair + padded, padded, inverse_z)
-            value = load(table_records, 4 * source + 1, real)
-            mean = real(dot(grad_out, place, out, place, dim) * inverse_z)
+            place, pair = (i * p.heads + p.head) * p.dim, i * 2 * p.padded
+            inverse_z = load(zinv, i, real)
+            mean = real(dot(grad_out, place, out, place, p.dim) * inverse_z)
+            own = real(zero)
+            for t in range(0, p.padded, width):
+                vstore(p.pairs, pair + t, vload(p.table, i * p.padded + t, real, width))
+            for part in range(p.parts):
+                start, dim, padded, offset = part_of(p.part_table, part)
+                gradient = pair + p.padded + offset
+                copy_padded(grad_out, place + start, dim, p.pairs, gradient, padded, inverse_z)
+                if p.self_mean:
+                    value = load(p.records, 4 * (part * p.sources + i) + 1, real)
+                    own += dot(p.pairs, pair + offset, p.pairs, gradient, padded) * value
             sigma = real(zero)
-            if self_mean:
-                own = dot(pairs, pair, pairs, pair + padded, padded) * value
+            if p.self_mean:
                 others = 0
-                for e in range(load(rowptr, i, _INT), load(rowptr, i + 1, _INT)):
-                    if _INT(load(col, e, _ID)) == i:
+                for e in range(load(p.rowptr, i, _INT), load(p.rowptr, i + 1, _INT)):
+                    if _INT(load(p.col, e, _ID)) == i:
                         f = real(one)
-                        if factor != 0:
-                            f = load(factor, e * factor_edge + factor_head, real)
-                        sigma += load(e_all, e, real) * (f * own - mean)
+                        if p.factor != 0:
+                            f = load(p.factor, e * p.factor_edge, real)
+                        sigma += load(p.e, e, real) * (f * own - mean)
                     else:
                         others += 1
                 sigma = sigma / real(others) if others > 0 else real(zero)
-            store(pair_records, record, load(table_records, 4 * source, real))
-            store(pair_records, record + 1, value)
-            store(pair_records, record + 2, mean)
-            store(pair_records, record + 3, real(sigma))
+            for part in range(p.parts):
+                source, record = 4 * (part * p.sources + i), 4 * (part * p.rows + i)
+                store(p.pair_records, record, load(p.records, source, real))
+                store(p.pair_records, record + 1, load(p.records, source + 1, real))
+                store(p.pair_records, record + 2, mean)
+                store(p.pair_records, record + 3, real(sigma))
 
     @jit
     def edge_derivatives(
-        own: int, both: int, inverse_aa: int, qs: int, n: int, reals: int, needs_scalars: bool, partial: int
+        p: Any, own: int, both: int, radial: int, inverse_aa: int, qs: int, capacity: int, n: int, partial: int
     ) -> None:
-        """From ∂L/∂score of the edges to coefficients, in place.
+        """From ∂L/∂score of the edges of a block to coefficients.
 
-        ``own`` holds ∂L/∂s of the edge, ``both`` that plus its mirror edge's. On return ``both`` holds q ∂L/∂q and
-        ``inverse_aa`` holds ∂L/∂|p_i - p_j|².
+        ``own`` holds ∂L/∂s of the edge, ``both`` that plus its mirror edge's. The others hold an array of ``capacity``
+        bytes a part: ``qs`` q, ``inverse_aa`` 1/(a_i a_j), which becomes ∂L/∂|p_i - p_j|², and ``radial``, which
+        becomes q ∂L/∂q, and which of a space of one part may be ``both``.
         """
-        k, beta, root_k = load(reals, 0, _DOUBLE), load(reals, 1, _DOUBLE), load(reals, 3, _DOUBLE)
-        root, twice_inverse_root = real(root_k), real(2.0 / root_k)
-        c, inverse_c = real(abs(k)), real(1.0 / (root_k * root_k))
-        spherical = k > 0.0
-        minus_beta = vsplat(real(-beta), lanes)
         zeros = vsplat(real(zero), lanes)
-        by_beta, by_k = zeros, zeros
-        for y in range(0, n, lanes):
-            q8 = vload(qs, y, real, lanes)
-            d8 = zeros
-            if spherical:
-                if needs_scalars:
-                    d8 = distance_spherical(q8, (c, root, twice_inverse_root))
-                q8, slope_q, slope_k = slope_spherical(q8, d8, (c, inverse_c))
-            else:
-                if needs_scalars:
-                    d8 = distance_flat_or_hyperbolic(q8, (root, twice_inverse_root))
-                q8, slope_q, slope_k = slope_flat_or_hyperbolic(q8, d8, (c, inverse_c))
-            if needs_scalars:
-                a8 = vload(own, y, real, lanes)
-                by_beta = vfma(a8, d8, by_beta)
-                by_k = vfma(a8, slope_k, by_k)
-            g8 = vmul(vmul(minus_beta, vload(both, y, real, lanes)), slope_q)
-            vstore(both, y, vmul(g8, q8))
-            vstore(inverse_aa, y, vmul(g8, vload(inverse_aa, y, real, lanes)))
-        if needs_scalars:
-            store(partial, 0, load(partial, 0, _DOUBLE) - _DOUBLE(vsum(by_beta)))
-            store(partial, 1, load(partial, 1, _DOUBLE) - beta * _DOUBLE(vsum(by_k)))
+        several = p.parts > 1
+        if several:  # ∂d/∂d_p = d_p/d: ``radial`` has that for now; at d = 0 it is 0
+            for y in range(0, n, lanes):
+                total = zeros
+                for part in range(p.parts):
+                    d8 = distance_of(p.reals + reals_bytes * part, vload(qs + part * capacity, y, real, lanes))
+                    vstore(radial + part * capacity, y, d8)
+                    total = vfma(d8, d8, total)
+                inverse8 = vinverse(vsqrt(total))
+                for part in range(p.parts):
+                    here = radial + part * capacity
+                    vstore(here, y, vmul(vload(here, y, real, lanes), inverse8))
+        for part in range(p.parts):
+            reals = p.reals + reals_bytes * part
+            k, beta, root_k = load(reals, 0, _DOUBLE), load(reals, 1, _DOUBLE), load(reals, 3, _DOUBLE)
+            c, inverse_c = real(abs(k)), real(1.0 / (root_k * root_k))
+            minus_beta = vsplat(real(-beta), lanes)
+            pulls, rests = inverse_aa + part * capacity, radial + part * capacity
+            by_beta, by_k = zeros, zeros
+            for y in range(0, n, lanes):
+                q8, both8, d8 = vload(qs + part * capacity, y, real, lanes), vload(both, y, real, lanes), zeros
+                if several:
+                    both8 = vmul(both8, vload(rests, y, real, lanes))
+                if p.needs_scalars:
+                    d8 = distance_of(reals, q8)
+                if k > 0.0:
+                    q8, slope_q, slope_k = slope_spherical(q8, d8, (c, inverse_c))
+                else:
+                    q8, slope_q, slope_k = slope_flat_or_hyperbolic(q8, d8, (c, inverse_c))
+                if p.needs_scalars:
+                    a8 = vload(own, y, real, lanes)
+                    if several:
+                        a8 = vmul(a8, vload(rests, y, real, lanes))
+                    by_beta = vfma(a8, d8, by_beta)
+                    by_k = vfma(a8, slope_k, by_k)
+                g8 = vmul(vmul(minus_beta, both8), slope_q)
+                vstore(rests, y, vmul(g8, q8))
+                vstore(pulls, y, vmul(g8, vload(pulls, y, real, lanes)))
+            if p.needs_scalars:
+                sums = partial + 24 * part
+                store(sums, 0, load(sums, 0, _DOUBLE) - _DOUBLE(vsum(by_beta)))
+                store(sums, 1, load(sums, 1, _DOUBLE) - beta * _DOUBLE(vsum(by_k)))
+
+    @inline
+    def distance_of(reals: int, q8: Any) -> Any:
+        """Distances in a part from the stored q of edges."""
+        k, root_k = load(reals, 0, _DOUBLE), load(reals, 3, _DOUBLE)
+        root, twice_inverse_root = real(root_k), real(2.0 / root_k)
+        if k > 0.0:
+            return distance_spherical(q8, (real(k), root, twice_inverse_root))
+        return distance_flat_or_hyperbolic(q8, (root, twice_inverse_root))
 
     @jit
     def radial_slope(k: float, scale: float, square: float, t: float, slope: float, gu: float, radial: float) -> float:
@@ -511,323 +650,314 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
 
     @jit
     def finish_node(
-        points: int, place: int, square: float, along: float, sums: int, radial: float, value: float, record: int,
-        scalars: tuple[float, float, float], grad_u: int, target: int, dim: int, padded: int, partial: int,
+        p: Any, part: int, node: int, points: int, place: int, square: float, along: float, sums: int, radial: float,
+        partial: int,
     ) -> None:  # fmt: skip
-        """∂L/∂u of one source, from ``sums`` = (g/2, ∂L/∂value) with g = ∂L/∂p, and ``radial`` = ∂L/∂ln(1/a).
+        """∂L/∂u of a source in one part, from ``sums`` = (g/2, ∂L/∂value) with g = ∂L/∂p, and ``radial`` = ∂L/∂ln(1/a).
 
-        ``square`` is |p|², ``along`` is p·g/2, and ``scalars`` are k, score scale and its inverse. u is not read: the
-        point, which was needed for the sums, is τ u.
+        ``square`` is |p|², ``along`` is p·g/2. u is not read: the point, which was needed for the sums and is at this
+        ``place``, is τ u.
         """
-        k, scale, inverse_scale = scalars
-        tau, slope = _DOUBLE(load(record, 2, real)), _DOUBLE(load(record, 3, real))
+        reals, record = p.reals + reals_bytes * part, 4 * (part * p.sources + node)
+        k, scale = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE)
+        begin, dim, padded, _ = part_of(p.part_table, part)
+        target = (node * p.heads + p.head) * p.dim + begin
+        tau, slope = _DOUBLE(load(p.records, record + 2, real)), _DOUBLE(load(p.records, record + 3, real))
         inverse_tau = 1.0 / tau
         square_u = _DOUBLE(square) * inverse_tau * inverse_tau
-        t, gu = tau * inverse_scale, 2.0 * _DOUBLE(along) * inverse_tau
+        t, gu = tau / scale, 2.0 * _DOUBLE(along) * inverse_tau
         m = radial_slope(k, scale, square_u, t, slope, gu, _DOUBLE(radial))
-        store(partial, 1, load(partial, 1, _DOUBLE) + scale * scale * square_u * m)
-        store(partial, 2, load(partial, 2, _DOUBLE) + t * gu + 2.0 * k * m * scale * square_u)
-        c_point, c_value = real(2.0 * tau), real(value)
-        c_u = real(2.0 * k * scale * scale * m * inverse_tau)
-        g8, u8, v8 = vsplat(c_point, width), vsplat(c_u, width), vsplat(c_value, width)
+        sums_of_part = partial + 24 * part
+        store(sums_of_part, 1, load(sums_of_part, 1, _DOUBLE) + scale * scale * square_u * m)
+        store(sums_of_part, 2, load(sums_of_part, 2, _DOUBLE) + t * gu + 2.0 * k * m * scale * square_u)
+        value = load(p.value_scale, node, real) if p.value_scale != 0 else real(one)
+        c_point, c_u = real(2.0 * tau), real(2.0 * k * scale * scale * m * inverse_tau)
+        g8, u8, v8 = vsplat(c_point, width), vsplat(c_u, width), vsplat(value, width)
         full = dim // width * width
         for x in range(0, full, width):
             total = vfma(g8, vload(sums, x, real, width), vmul(v8, vload(sums, padded + x, real, width)))
-            vstore(grad_u, target + x, vfma(u8, vload(points, place + x, real, width), total))
+            vstore(p.grad_u, target + x, vfma(u8, vload(points, place + x, real, width), total))
         for x in range(full, dim):
-            g = c_value * load(sums, padded + x, real) + c_point * load(sums, x, real)
-            store(grad_u, target + x, real(g + c_u * load(points, place + x, real)))
+            g = value * load(sums, padded + x, real) + c_point * load(sums, x, real)
+            store(p.grad_u, target + x, real(g + c_u * load(points, place + x, real)))
+
+    @jit
+    def to_others(p: Any, ids: int, start: int, n: int, own: int, both: int, mirrored: bool) -> None:
+        """What a self-loop's score, the mean of the others, gives to them, and with ``mirrored`` to their mirrors."""
+        for y in range(n):
+            i, j = _INT(load(ids, y, _ID)), _INT(load(p.col, start + y, _ID))
+            if i != j:
+                sigma_i = load(p.pair_records, 4 * i + 3, real)
+                store(own, y, real(load(own, y, real) + sigma_i))
+                if mirrored:
+                    sigma_j = load(p.pair_records, 4 * j + 3, real)
+                    store(both, y, real(load(both, y, real) + sigma_i + sigma_j))
 
     def backward_symmetric(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """∂L/∂u for row blocks [begin, end) of a symmetric graph: an edge and its mirror at once, rows only."""
-        args, head, reals = row_of(args)
-        heads, rows = load(args, _AT.heads, _INT), load(args, _AT.num_dst, _INT)
-        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
-        rowptr, col, mirror = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT), load(args, _AT.csc_pos, _INT)
-        factor = load(args, _AT.factor, _INT)
-        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
-        pairs = load(args, _AT.pairs, _INT) + head * rows * 2 * padded * size
-        gradients = pairs + padded * size
-        fetching = rows * 2 * padded * size > _NEAR
-        records = load(args, _AT.pairs, _INT) + (heads * 2 * padded + 4 * head) * rows * size
-        node_records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * rows * size
-        edges = load(rowptr, rows, _INT)
-        q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
-        scalars = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), 1.0 / load(reals, 2, _DOUBLE)
-        value_scale = load(args, _AT.value_scale, _INT)
-        grad_u, grad_bias = load(args, _AT.grad_u, _INT), load(args, _AT.grad_bias, _INT)
-        self_mean, needs_scalars = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_scalars, _INT) != 0
+        p = problem_of(args)
+        slots = args + load(args, 0, _INT)
+        mirror, grad_bias = load(slots, _AT.csc_pos, _INT), load(slots, _AT.grad_bias, _INT)
+        fetching = p.rows * 2 * p.padded * size > _NEAR
         # without a maximum, a bias or a factor, an edge and its mirror have the same unnormalised weight
-        mirrored = load(args, _AT.needs_max, _INT) == 0 and factor == 0
-        lines = min((2 * padded + line - 1) // line, 2 * _MAX_LINES) * line
+        mirrored = not p.needs_max and p.factor == 0
+        lines = min((2 * p.padded + line - 1) // line, 2 * _MAX_LINES) * line
         sums = scratch + maps_bytes
-        to_own, to_mirror = sums + 2 * padded * size, sums + (2 * padded + lanes * fold) * size
+        to_own, to_mirror = sums + 2 * p.padded * size, sums + (2 * p.padded + lanes * fold) * size
         ids = to_mirror + lanes * fold * size
         for b in range(begin, end):
-            r0, r1 = first_row(rowptr, rows, b * block), first_row(rowptr, rows, (b + 1) * block)
-            start, stop = load(rowptr, r0, _INT), load(rowptr, r1, _INT)
-            n = stop - start
+            r0, r1, start, n = block_of(p.rowptr, p.rows, p.block, b)
             capacity = (n + 2 * lanes) * size
-            own, both, inverse_aa, weights, qs = (
-                ids + capacity,
-                ids + 2 * capacity,
-                ids + 3 * capacity,
-                ids + 4 * capacity,
-                ids + 5 * capacity,
-            )
-            fill_rows(rowptr, r0, r1, start, n, ids)
-            copy_run(q_all, start, qs, 0, n)
-            copy_run(e_all, start, own, 0, n)
-            vstore(qs, n, vsplat(real(zero), lanes))
+            own, both, weights, qs = ids + capacity, ids + 2 * capacity, ids + 3 * capacity, ids + 4 * capacity
+            inverse_aa = qs + p.parts * capacity
+            radial = inverse_aa + p.parts * capacity if p.parts > 1 else both
+            fill_rows(p.rowptr, r0, r1, start, n, ids)
+            copy_run(p.e, start, own, 0, n)
             vstore(own, n, vsplat(real(zero), lanes))
+            for part in range(p.parts):
+                copy_run(p.q + part * p.edges * size, start, qs + part * capacity, 0, n)
+                vstore(qs + part * capacity, n, vsplat(real(zero), lanes))
             if mirrored:
                 copy_run(own, 0, weights, 0, n)
             else:  # ``both`` and ``inverse_aa`` hold the two factors for now
                 for y in range(n):
                     other = _INT(load(mirror, start + y, _ID))
-                    prefetch(e_all, _INT(load(mirror, start + y + _AHEAD, _ID)), real)
+                    prefetch(p.e, _INT(load(mirror, start + y + _AHEAD, _ID)), real)
                     f_own, f_mirror = real(one), real(one)
-                    if factor != 0:
-                        f_own = load(factor, (start + y) * factor_edge + factor_head, real)
-                        f_mirror = load(factor, other * factor_edge + factor_head, real)
-                    store(weights, y, load(e_all, other, real))
+                    if p.factor != 0:
+                        f_own = load(p.factor, (start + y) * p.factor_edge, real)
+                        f_mirror = load(p.factor, other * p.factor_edge, real)
+                    store(weights, y, load(p.e, other, real))
                     store(both, y, f_own)
                     store(inverse_aa, y, f_mirror)
             # 1. a group of edges: ∂L/∂score of the edge and of its mirror
             for y in range(0, n, lanes):
                 if fetching:
-                    fetch(pairs, 2 * padded, lines, col, start + y + _AHEAD)
-                    fetch(records, 4, line, col, start + y + _AHEAD)
-                if padded == width:
-                    to_i = vdots(
-                        gradients, ids, y, double_width, pairs, col, start + y, double_width, real, width, lanes
-                    )
-                    to_j = vdots(
-                        pairs, ids, y, double_width, gradients, col, start + y, double_width, real, width, lanes
-                    )
-                else:
-                    for x in range(y, y + lanes):
-                        pi, pj = _INT(load(ids, x, _ID)) * 2 * padded, _INT(load(col, start + x, _ID)) * 2 * padded
-                        at_i, at_j = vsplat(real(zero), width), vsplat(real(zero), width)
-                        for t in range(pi, pi + padded, width):
-                            p_i, g_i = vload(pairs, t, real, width), vload(gradients, t, real, width)
-                            p_j, g_j = (
-                                vload(pairs, pj + t - pi, real, width),
-                                vload(gradients, pj + t - pi, real, width),
-                            )
-                            at_i, at_j = vfma(g_i, p_j, at_i), vfma(p_i, g_j, at_j)
-                        vstore(to_own, (x - y) * fold, vfold(at_i, fold))
-                        vstore(to_mirror, (x - y) * fold, vfold(at_j, fold))
-                    to_i, to_j = vsums(to_own, real, fold, lanes), vsums(to_mirror, real, fold, lanes)
-                inverse_a_i, value_i, mean_i, _ = vrecords(records, ids, y, real, lanes)
-                inverse_a_j, value_j, mean_j, _ = vrecords(records, col, start + y, real, lanes)
+                    fetch(p.pairs, 2 * p.padded, lines, p.col, start + y + _AHEAD)
+                    fetch(p.pair_records, 4, line, p.col, start + y + _AHEAD)
+                f_mirror8 = vload(inverse_aa, y, real, lanes)
+                to_i, to_j, mean_i, mean_j = pair_gains(p, ids, y, start + y, to_own, to_mirror, inverse_aa, capacity)
                 own8, mirror8 = vload(own, y, real, lanes), vload(weights, y, real, lanes)
-                value_j, value_i = vmul(value_j, to_i), vmul(value_i, to_j)
                 if not mirrored:
-                    f_own8, f_mirror8 = vload(both, y, real, lanes), vload(inverse_aa, y, real, lanes)
-                    value_j, value_i = vmul(f_own8, value_j), vmul(f_mirror8, value_i)
+                    to_i, to_j = vmul(vload(both, y, real, lanes), to_i), vmul(f_mirror8, to_j)
                     vstore(weights, y, vmul(mirror8, f_mirror8))
-                own8 = vmul(own8, vsub(value_j, mean_i))
+                own8 = vmul(own8, vsub(to_i, mean_i))
                 vstore(own, y, own8)
-                vstore(both, y, vfma(mirror8, vsub(value_i, mean_j), own8))
-                vstore(inverse_aa, y, vmul(inverse_a_i, inverse_a_j))
+                vstore(both, y, vfma(mirror8, vsub(to_j, mean_j), own8))
             if grad_bias != 0:
-                copy_run(own, 0, grad_bias, head * edges + start, n)
-            if self_mean:
-                for y in range(n):
-                    i, j = _INT(load(ids, y, _ID)), _INT(load(col, start + y, _ID))
-                    if i != j:
-                        sigma_i, sigma_j = load(records, 4 * i + 3, real), load(records, 4 * j + 3, real)
-                        store(own, y, real(load(own, y, real) + sigma_i))
-                        store(both, y, real(load(both, y, real) + sigma_i + sigma_j))
-            for tail in (own, both, inverse_aa):
-                vstore(tail, n, vsplat(real(zero), lanes))
+                copy_run(own, 0, grad_bias, p.head * p.edges + start, n)
+            if p.self_mean:
+                to_others(p, ids, start, n, own, both, True)
+            clear_tails(own, both, inverse_aa, p.parts, capacity, n)
             # 2. the transcendental part
-            edge_derivatives(own, both, inverse_aa, qs, n, reals, needs_scalars, partial)
+            edge_derivatives(p, own, both, radial, inverse_aa, qs, capacity, n, partial)
             # 3. gather again, from cache
-            for i in range(r0, r1):
-                e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
-                pi = i * 2 * padded
-                radial = real(zero)
-                square, along = vsplat(real(zero), width), vsplat(real(zero), width)
-                for t in range(0, padded, width):
-                    radial = real(zero)
-                    point = vload(pairs, pi + t, real, width)
-                    g_point, g_value = vsplat(real(zero), width), vsplat(real(zero), width)
-                    for e in range(e0, e1):
-                        pj = _INT(load(col, e, _ID)) * 2 * padded + t
-                        radial += load(both, e - start, real)
-                        difference = vsub(point, vload(pairs, pj, real, width))
-                        g_point = vfma(vsplat(load(inverse_aa, e - start, real), width), difference, g_point)
-                        g_value = vfma(
-                            vsplat(load(weights, e - start, real), width),
-                            vload(pairs, pj + padded, real, width),
-                            g_value,
-                        )
-                    square, along = vfma(point, point, square), vfma(point, g_point, along)
-                    vstore(sums, t, g_point)
-                    vstore(sums, padded + t, g_value)
-                value = 1.0
-                if value_scale != 0:
-                    value = _DOUBLE(load(value_scale, i, real))
-                finish_node(
-                    pairs, pi, vsum(square), vsum(along), sums, radial, value, node_records + 4 * i * size,
-                    scalars, grad_u, (i * heads + head) * dim, dim, padded, partial,
-                )  # fmt: skip
+            for part in range(p.parts):
+                _, _, padded, offset = part_of(p.part_table, part)
+                pulls, rests = inverse_aa + part * capacity, radial + part * capacity
+                points, gradients = p.pairs + offset * size, p.pairs + (p.padded + offset) * size
+                for i in range(r0, r1):
+                    e0, e1 = load(p.rowptr, i, _INT), load(p.rowptr, i + 1, _INT)
+                    pi = i * 2 * p.padded
+                    rest = real(zero)
+                    square, along = vsplat(real(zero), width), vsplat(real(zero), width)
+                    for t in range(0, padded, width):
+                        rest = real(zero)
+                        point = vload(points, pi + t, real, width)
+                        g_point, g_value = vsplat(real(zero), width), vsplat(real(zero), width)
+                        for e in range(e0, e1):
+                            pj = _INT(load(p.col, e, _ID)) * 2 * p.padded + t
+                            rest += load(rests, e - start, real)
+                            difference = vsub(point, vload(points, pj, real, width))
+                            g_point = vfma(vsplat(load(pulls, e - start, real), width), difference, g_point)
+                            weight = vsplat(load(weights, e - start, real), width)
+                            g_value = vfma(weight, vload(gradients, pj, real, width), g_value)
+                        square, along = vfma(point, point, square), vfma(point, g_point, along)
+                        vstore(sums, t, g_point)
+                        vstore(sums, padded + t, g_value)
+                    finish_node(p, part, i, points, pi, vsum(square), vsum(along), sums, rest, partial)
+
+    @inline
+    def pair_gains(
+        p: Any, ids: int, y: int, at: int, to_own: int, to_mirror: int, inverse_aa: int, capacity: int
+    ) -> Any:
+        """Of a group of edges: g_i·u_j/Z_i, g_j·u_i/Z_j, the means at i and at j; ``inverse_aa`` is filled."""
+        gain_i, gain_j = vsplat(real(zero), lanes), vsplat(real(zero), lanes)
+        mean_i, mean_j = gain_i, gain_j
+        stride = 2 * p.padded
+        for part in range(p.parts):
+            _, _, padded, offset = part_of(p.part_table, part)
+            points, gradients = p.pairs + offset * size, p.pairs + (p.padded + offset) * size
+            records = p.pair_records + 4 * part * p.rows * size
+            if p.padded == width:
+                to_i = vdots(gradients, ids, y, double_width, points, p.col, at, double_width, real, width, lanes)
+                to_j = vdots(points, ids, y, double_width, gradients, p.col, at, double_width, real, width, lanes)
+            elif padded == width:
+                to_i = vdots(gradients, ids, y, stride, points, p.col, at, stride, real, width, lanes)
+                to_j = vdots(points, ids, y, stride, gradients, p.col, at, stride, real, width, lanes)
+            else:
+                for x in range(lanes):
+                    pi, pj = _INT(load(ids, y + x, _ID)) * stride, _INT(load(p.col, at + x, _ID)) * stride
+                    at_i, at_j = vsplat(real(zero), width), vsplat(real(zero), width)
+                    for t in range(0, padded, width):
+                        g_i, p_j = vload(gradients, pi + t, real, width), vload(points, pj + t, real, width)
+                        p_i, g_j = vload(points, pi + t, real, width), vload(gradients, pj + t, real, width)
+                        at_i, at_j = vfma(g_i, p_j, at_i), vfma(p_i, g_j, at_j)
+                    vstore(to_own, x * fold, vfold(at_i, fold))
+                    vstore(to_mirror, x * fold, vfold(at_j, fold))
+                to_i, to_j = vsums(to_own, real, fold, lanes), vsums(to_mirror, real, fold, lanes)
+            inverse_a_i, value_i, mean_i, _ = vrecords(records, ids, y, real, lanes)
+            inverse_a_j, value_j, mean_j, _ = vrecords(records, p.col, at, real, lanes)
+            gain_i, gain_j = vfma(value_j, to_i, gain_i), vfma(value_i, to_j, gain_j)
+            vstore(inverse_aa + part * capacity, y, vmul(inverse_a_i, inverse_a_j))
+        return gain_i, gain_j, mean_i, mean_j
+
+    @jit
+    def clear_tails(own: int, both: int, inverse_aa: int, parts: int, capacity: int, n: int) -> None:
+        """Zeros behind the n edges of a block, where the last group of edges reads."""
+        zeros = vsplat(real(zero), lanes)
+        vstore(own, n, zeros)
+        vstore(both, n, zeros)
+        for part in range(parts):
+            vstore(inverse_aa + part * capacity, n, zeros)
 
     def backward_rows(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Directed graphs, first pass, row blocks [begin, end): what edges give to destinations, and edge terms.
 
-        Edge terms, 4 numbers an edge: ∂L/∂|p_i - p_j|², weight · Z, q ∂L/∂q, 0. Row terms, padded + 1 a destination.
+        Edge terms, 2 + 2 · parts numbers an edge: weight · Z, 0, and a part ∂L/∂|p_i - p_j|², q ∂L/∂q. Row terms,
+        padded + parts numbers a destination: g/2, and a part Σ q ∂L/∂q.
         """
-        args, head, reals = row_of(args)
-        heads = load(args, _AT.heads, _INT)
-        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
-        padded, block = load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
-        rowptr, col = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT)
-        factor = load(args, _AT.factor, _INT)
-        factor_edge, factor_head = load(args, _AT.factor_edge, _INT), load(args, _AT.factor_head, _INT) * head
-        table = load(args, _AT.table, _INT) + head * sources * padded * size
-        table_records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
-        pairs = load(args, _AT.pairs, _INT) + head * rows * 2 * padded * size
-        pair_records = load(args, _AT.pairs, _INT) + (heads * 2 * padded + 4 * head) * rows * size
-        edges = load(rowptr, rows, _INT)
-        q_all, e_all = load(args, _AT.q, _INT) + head * edges * size, load(args, _AT.e, _INT) + head * edges * size
-        terms, row_terms = load(args, _AT.edge_terms, _INT), load(args, _AT.row_terms, _INT)
-        grad_bias = load(args, _AT.grad_bias, _INT)
-        self_mean, needs_scalars = load(args, _AT.self_mean, _INT) != 0, load(args, _AT.needs_scalars, _INT) != 0
-        lines = min((padded + line - 1) // line, _MAX_LINES) * line
-        gradients = pairs + padded * size
-        fetching = sources * padded * size > _NEAR
+        p = problem_of(args)
+        slots = args + load(args, 0, _INT)
+        terms, row_terms = load(slots, _AT.edge_terms, _INT), load(slots, _AT.row_terms, _INT)
+        grad_bias = load(slots, _AT.grad_bias, _INT)
+        lines = min((p.padded + line - 1) // line, _MAX_LINES) * line
+        fetching = p.sources * p.padded * size > _NEAR
+        stride, row_stride = 2 + 2 * p.parts, p.padded + p.parts
         dots = scratch + maps_bytes
         ids = dots + lanes * fold * size
         for b in range(begin, end):
-            r0, r1 = first_row(rowptr, rows, b * block), first_row(rowptr, rows, (b + 1) * block)
-            start, stop = load(rowptr, r0, _INT), load(rowptr, r1, _INT)
-            n = stop - start
+            r0, r1, start, n = block_of(p.rowptr, p.rows, p.block, b)
             capacity = (n + 2 * lanes) * size
-            own, both, inverse_aa, weights, qs = (
-                ids + capacity,
-                ids + 2 * capacity,
-                ids + 3 * capacity,
-                ids + 4 * capacity,
-                ids + 5 * capacity,
-            )
-            fill_rows(rowptr, r0, r1, start, n, ids)
-            copy_run(q_all, start, qs, 0, n)
-            copy_run(e_all, start, own, 0, n)
-            copy_run(e_all, start, weights, 0, n)
-            vstore(qs, n, vsplat(real(zero), lanes))
+            own, both, weights, qs = ids + capacity, ids + 2 * capacity, ids + 3 * capacity, ids + 4 * capacity
+            inverse_aa = qs + p.parts * capacity
+            radial = inverse_aa + p.parts * capacity if p.parts > 1 else both
+            fill_rows(p.rowptr, r0, r1, start, n, ids)
+            copy_run(p.e, start, own, 0, n)
+            copy_run(own, 0, weights, 0, n)
             vstore(own, n, vsplat(real(zero), lanes))
-            if factor != 0:
+            for part in range(p.parts):
+                copy_run(p.q + part * p.edges * size, start, qs + part * capacity, 0, n)
+                vstore(qs + part * capacity, n, vsplat(real(zero), lanes))
+            if p.factor != 0:
                 for y in range(n):
-                    f = load(factor, (start + y) * factor_edge + factor_head, real)
+                    f = load(p.factor, (start + y) * p.factor_edge, real)
                     store(weights, y, real(load(weights, y, real) * f))
             for y in range(0, n, lanes):
                 if fetching:
-                    fetch(table, padded, lines, col, start + y + _AHEAD)
-                    fetch(table_records, 4, line, col, start + y + _AHEAD)
-                if padded == width:
-                    total = vdots(gradients, ids, y, double_width, table, col, start + y, width, real, width, lanes)
-                else:
-                    for x in range(y, y + lanes):
-                        pi, pj = _INT(load(ids, x, _ID)) * 2 * padded, _INT(load(col, start + x, _ID)) * padded
-                        tile = vsplat(real(zero), width)
-                        for t in range(0, padded, width):
-                            tile = vfma(vload(gradients, pi + t, real, width), vload(table, pj + t, real, width), tile)
-                        vstore(dots, (x - y) * fold, vfold(tile, fold))
-                    total = vsums(dots, real, fold, lanes)
-                inverse_a_i, _, mean_i, _ = vrecords(pair_records, ids, y, real, lanes)
-                inverse_a_j, value_j, _, _ = vrecords(table_records, col, start + y, real, lanes)
-                value_j = vmul(vmul(value_j, total), vload(weights, y, real, lanes))
-                s8 = vsub(value_j, vmul(vload(own, y, real, lanes), mean_i))
-                vstore(own, y, s8)
-                vstore(inverse_aa, y, vmul(inverse_a_i, inverse_a_j))
+                    fetch(p.table, p.padded, lines, p.col, start + y + _AHEAD)
+                    fetch(p.records, 4, line, p.col, start + y + _AHEAD)
+                gain, mean_i = row_gains(p, ids, y, start + y, dots, inverse_aa, capacity)
+                gain = vmul(gain, vload(weights, y, real, lanes))
+                vstore(own, y, vsub(gain, vmul(vload(own, y, real, lanes), mean_i)))
             if grad_bias != 0:
-                copy_run(own, 0, grad_bias, head * edges + start, n)
-            if self_mean:
-                for y in range(n):
-                    i = _INT(load(ids, y, _ID))
-                    if i != _INT(load(col, start + y, _ID)):
-                        store(own, y, real(load(own, y, real) + load(pair_records, 4 * i + 3, real)))
+                copy_run(own, 0, grad_bias, p.head * p.edges + start, n)
+            if p.self_mean:
+                to_others(p, ids, start, n, own, own, False)
             copy_run(own, 0, both, 0, n)
-            for tail in (own, both, inverse_aa):
-                vstore(tail, n, vsplat(real(zero), lanes))
-            edge_derivatives(own, both, inverse_aa, qs, n, reals, needs_scalars, partial)
-            for i in range(r0, r1):
-                e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
-                pi = i * 2 * padded
-                radial = real(zero)
-                for e in range(e0, e1):
-                    y = e - start
-                    radial += load(both, y, real)
-                    store(terms, 4 * e, load(inverse_aa, y, real))
-                    store(terms, 4 * e + 1, load(weights, y, real))
-                    store(terms, 4 * e + 2, load(both, y, real))
-                for t in range(0, padded, width):
-                    point = vload(pairs, pi + t, real, width)
-                    g_point = vsplat(real(zero), width)
+            clear_tails(own, both, inverse_aa, p.parts, capacity, n)
+            edge_derivatives(p, own, both, radial, inverse_aa, qs, capacity, n, partial)
+            for y in range(n):
+                store(terms, stride * (start + y), load(weights, y, real))
+            for part in range(p.parts):
+                _, _, padded, offset = part_of(p.part_table, part)
+                pulls, rests = inverse_aa + part * capacity, radial + part * capacity
+                for i in range(r0, r1):
+                    e0, e1 = load(p.rowptr, i, _INT), load(p.rowptr, i + 1, _INT)
+                    rest = real(zero)
                     for e in range(e0, e1):
-                        pj = _INT(load(col, e, _ID)) * padded + t
-                        difference = vsub(point, vload(table, pj, real, width))
-                        g_point = vfma(vsplat(load(inverse_aa, e - start, real), width), difference, g_point)
-                    vstore(row_terms, i * (padded + 1) + t, g_point)
-                store(row_terms, i * (padded + 1) + padded, real(radial))
+                        rest += load(rests, e - start, real)
+                        store(terms, stride * e + 2 + 2 * part, load(pulls, e - start, real))
+                        store(terms, stride * e + 3 + 2 * part, load(rests, e - start, real))
+                    for t in range(offset, offset + padded, width):
+                        point = vload(p.pairs, i * 2 * p.padded + t, real, width)
+                        g_point = vsplat(real(zero), width)
+                        for e in range(e0, e1):
+                            pj = _INT(load(p.col, e, _ID)) * p.padded + t
+                            difference = vsub(point, vload(p.table, pj, real, width))
+                            g_point = vfma(vsplat(load(pulls, e - start, real), width), difference, g_point)
+                        vstore(row_terms, i * row_stride + t, g_point)
+                    store(row_terms, i * row_stride + p.padded + part, real(rest))
+
+    @inline
+    def row_gains(p: Any, ids: int, y: int, at: int, scratch: int, inverse_aa: int, capacity: int) -> Any:
+        """Of a group of edges: g_i·u_j/Z_i and the mean at i; ``inverse_aa`` is filled."""
+        gain, mean_i = vsplat(real(zero), lanes), vsplat(real(zero), lanes)
+        stride = 2 * p.padded
+        for part in range(p.parts):
+            _, _, padded, offset = part_of(p.part_table, part)
+            points, gradients = p.table + offset * size, p.pairs + (p.padded + offset) * size
+            if p.padded == width:
+                total = vdots(gradients, ids, y, double_width, points, p.col, at, width, real, width, lanes)
+            elif padded == width:
+                total = vdots(gradients, ids, y, stride, points, p.col, at, p.padded, real, width, lanes)
+            else:
+                for x in range(lanes):
+                    pi, pj = _INT(load(ids, y + x, _ID)) * stride, _INT(load(p.col, at + x, _ID)) * p.padded
+                    tile = vsplat(real(zero), width)
+                    for t in range(0, padded, width):
+                        tile = vfma(vload(gradients, pi + t, real, width), vload(points, pj + t, real, width), tile)
+                    vstore(scratch, x * fold, vfold(tile, fold))
+                total = vsums(scratch, real, fold, lanes)
+            inverse_a_i, _, mean_i, _ = vrecords(p.pair_records + 4 * part * p.rows * size, ids, y, real, lanes)
+            inverse_a_j, value_j, _, _ = vrecords(p.records + 4 * part * p.sources * size, p.col, at, real, lanes)
+            gain = vfma(value_j, total, gain)
+            vstore(inverse_aa + part * capacity, y, vmul(inverse_a_i, inverse_a_j))
+        return gain, mean_i
 
     def backward_columns(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Directed graphs, second pass, column blocks [begin, end): what edges give to sources, and ∂L/∂u."""
-        args, head, reals = row_of(args)
-        heads = load(args, _AT.heads, _INT)
-        sources, rows = load(args, _AT.num_src, _INT), load(args, _AT.num_dst, _INT)
-        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
-        colptr, row, pos = load(args, _AT.colptr, _INT), load(args, _AT.csc_row, _INT), load(args, _AT.csc_pos, _INT)
-        pair_stride = 2 * padded
-        table = load(args, _AT.table, _INT) + head * sources * padded * size
-        records = load(args, _AT.table, _INT) + (heads * padded + 4 * head) * sources * size
-        pairs = load(args, _AT.pairs, _INT) + head * rows * pair_stride * size
-        terms, row_terms = load(args, _AT.edge_terms, _INT), load(args, _AT.row_terms, _INT)
-        scalars = load(reals, 0, _DOUBLE), load(reals, 2, _DOUBLE), 1.0 / load(reals, 2, _DOUBLE)
-        value_scale, grad_u = load(args, _AT.value_scale, _INT), load(args, _AT.grad_u, _INT)
-        lines = min((2 * padded + line - 1) // line, 2 * _MAX_LINES) * line
+        p = problem_of(args)
+        slots = args + load(args, 0, _INT)
+        colptr, row, pos = load(slots, _AT.colptr, _INT), load(slots, _AT.csc_row, _INT), load(slots, _AT.csc_pos, _INT)
+        terms, row_terms = load(slots, _AT.edge_terms, _INT), load(slots, _AT.row_terms, _INT)
+        stride, row_stride, pair_stride = 2 + 2 * p.parts, p.padded + p.parts, 2 * p.padded
+        lines = min((pair_stride + line - 1) // line, 2 * _MAX_LINES) * line
         for b in range(begin, end):
-            for j in range(first_row(colptr, sources, b * block), first_row(colptr, sources, (b + 1) * block)):
+            first, last, _, _ = block_of(colptr, p.sources, p.block, b)
+            for j in range(first, last):
                 f0, f1 = load(colptr, j, _INT), load(colptr, j + 1, _INT)
-                pj = j * padded
-                radial = real(zero)
-                if j < rows:
-                    radial += load(row_terms, j * (padded + 1) + padded, real)
-                square, along = vsplat(real(zero), width), vsplat(real(zero), width)
-                for t in range(0, padded, width):
-                    point = vload(table, pj + t, real, width)
-                    g_point, g_value = vsplat(real(zero), width), vsplat(real(zero), width)
-                    if j < rows:
-                        g_point = vload(row_terms, j * (padded + 1) + t, real, width)
-                    for f in range(f0, f1):
-                        place = 4 * _INT(load(pos, f, _ID))
-                        if t == 0:
-                            ahead = _INT(load(row, f + _AHEAD, _ID)) * pair_stride
-                            for x in range(0, lines, line):
-                                prefetch(pairs, ahead + x, real)
-                            prefetch(terms, 4 * _INT(load(pos, f + _AHEAD, _ID)), real)
-                            radial += load(terms, place + 2, real)
-                        pi = _INT(load(row, f, _ID)) * pair_stride + t
-                        difference = vsub(point, vload(pairs, pi, real, width))
-                        g_point = vfma(vsplat(load(terms, place, real), width), difference, g_point)
-                        g_value = vfma(
-                            vsplat(load(terms, place + 1, real), width),
-                            vload(pairs, pi + padded, real, width),
-                            g_value,
-                        )
-                    square, along = vfma(point, point, square), vfma(point, g_point, along)
-                    vstore(scratch, t, g_point)
-                    vstore(scratch, padded + t, g_value)
-                value = 1.0
-                if value_scale != 0:
-                    value = _DOUBLE(load(value_scale, j, real))
-                finish_node(
-                    table, pj, vsum(square), vsum(along), scratch, radial, value, records + 4 * j * size,
-                    scalars, grad_u, (j * heads + head) * dim, dim, padded, partial,
-                )  # fmt: skip
+                for part in range(p.parts):
+                    _, _, padded, offset = part_of(p.part_table, part)
+                    points, pairs = p.table + offset * size, p.pairs + offset * size
+                    of_part = 2 + 2 * part
+                    radial = real(zero)
+                    if j < p.rows:
+                        radial += load(row_terms, j * row_stride + p.padded + part, real)
+                    square, along = vsplat(real(zero), width), vsplat(real(zero), width)
+                    for t in range(0, padded, width):
+                        point = vload(points, j * p.padded + t, real, width)
+                        g_point, g_value = vsplat(real(zero), width), vsplat(real(zero), width)
+                        if j < p.rows:
+                            g_point = vload(row_terms, j * row_stride + offset + t, real, width)
+                        for f in range(f0, f1):
+                            place = stride * _INT(load(pos, f, _ID))
+                            if t == 0:
+                                if part == 0:
+                                    ahead = _INT(load(row, f + _AHEAD, _ID)) * pair_stride
+                                    for x in range(0, lines, line):
+                                        prefetch(p.pairs, ahead + x, real)
+                                    prefetch(terms, stride * _INT(load(pos, f + _AHEAD, _ID)), real)
+                                radial += load(terms, place + of_part + 1, real)
+                            pi = _INT(load(row, f, _ID)) * pair_stride + t
+                            difference = vsub(point, vload(pairs, pi, real, width))
+                            g_point = vfma(vsplat(load(terms, place + of_part, real), width), difference, g_point)
+                            weight = vsplat(load(terms, place, real), width)
+                            g_value = vfma(weight, vload(pairs, pi + p.padded, real, width), g_value)
+                        square, along = vfma(point, point, square), vfma(point, g_point, along)
+                        vstore(scratch, t, g_point)
+                        vstore(scratch, padded + t, g_value)
+                    finish_node(p, part, j, points, j * p.padded, vsum(square), vsum(along), scratch, radial, partial)
 
     # -----------------------------------------------------------------------------------------------------------------
 
@@ -912,12 +1042,12 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
             here = args + number * (8 * PHASE)
             kernel, rows, jobs = load(here, 0, _INT), here + load(here, 1, _INT), load(here, 2, _INT)
             jobs_a_row, chunk, count = load(here, 3, _INT), load(here, 4, _INT), load(here, 5, _INT)
-            sums = load(here, 6, _INT)
+            sums, sums_bytes = load(here, 6, _INT), load(here, 7, _INT)
             job = fetch_add(here + 8 * PHASE_NEXT, 1)
             while job < jobs:
                 row, part = job // jobs_a_row, job % jobs_a_row
                 start, stop = part * chunk, min(part * chunk + chunk, count)
-                call(kernel, (rows + row * (8 * ROW), start, stop, scratch, sums + 24 * job))
+                call(kernel, (rows + row * (8 * ROW), start, stop, scratch, sums + sums_bytes * job))
                 fetch_add(here + 8 * PHASE_DONE, 1)
                 job = fetch_add(here + 8 * PHASE_NEXT, 1)
             looked = 0
@@ -926,119 +1056,7 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 if looked > _PATIENCE:
                     call(partial, ())
 
-    def counting_sort(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
-        """Places of ``begin`` ids below ``end``, by id, equal ones in a given order; see _sort.counting_order."""
-        ids, given, order, pointer = (
-            load(args, 0, _INT),
-            load(args, 1, _INT),
-            load(args, 2, _INT),
-            load(args, 3, _INT),
-        )
-        for n in range(begin):
-            after = load(ids, n, _INT) + 1
-            store(pointer, after, load(pointer, after, _INT) + 1)
-        for b in range(end):
-            store(pointer, b + 1, load(pointer, b + 1, _INT) + load(pointer, b, _INT))
-        for n in range(begin):
-            place = _INT(n)
-            if given != 0:
-                place = load(given, n, _INT)
-            b = load(ids, place, _INT)
-            spot = load(pointer, b, _INT)
-            store(order, spot, place)
-            store(pointer, b, spot + 1)
-        for b in range(end, 0, -1):  # every pointer has moved on to where the next begins
-            store(pointer, b, load(pointer, b - 1, _INT))
-        store(pointer, 0, _INT(0))
-
-    def sort_with_loops(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
-        """Sort ``begin`` edges and the loops they lack by (destination, source); see _sort.sorted_with_loops.
-
-        There are ``end`` sources and ``scratch`` destinations. The int64 arrays must be 0 at the start.
-        """
-        src, dst, rowptr, colptr = load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT), load(args, 3, _INT)
-        looped, info, col, csc_row = load(args, 4, _INT), load(args, 5, _INT), load(args, 6, _INT), load(args, 7, _INT)
-        csc_pos, perm, order = load(args, 8, _INT), load(args, 9, _INT), load(args, 10, _INT)
-        for n in range(begin):
-            s, d = load(src, n, _INT), load(dst, n, _INT)
-            if s < 0 or s >= end or d < 0 or d >= scratch:
-                store(info, 2, _INT(-1))
-                return
-            store(colptr, s + 1, load(colptr, s + 1, _INT) + 1)
-            store(rowptr, d + 1, load(rowptr, d + 1, _INT) + 1)
-            if s == d:
-                store(looped, d, _INT(1))
-        for i in range(scratch):
-            missing = 1 - load(looped, i, _INT)
-            store(colptr, i + 1, load(colptr, i + 1, _INT) + missing)
-            store(rowptr, i + 1, load(rowptr, i + 1, _INT) + missing)
-        for j in range(end):
-            store(colptr, j + 1, load(colptr, j + 1, _INT) + load(colptr, j, _INT))
-        for i in range(scratch):
-            store(rowptr, i + 1, load(rowptr, i + 1, _INT) + load(rowptr, i, _INT))
-        count = load(rowptr, scratch, _INT)
-        for i in range(scratch):  # where none is missing, the loop that is there comes in its place
-            spot = load(colptr, i, _INT)
-            store(order, spot, _ID(begin + i))
-            store(colptr, i, spot + 1 - load(looped, i, _INT))
-        for n in range(begin):
-            s = load(src, n, _INT)
-            spot = load(colptr, s, _INT)
-            store(order, spot, _ID(n))
-            store(colptr, s, spot + 1)
-        for n in range(count):  # by source, so that this is the transpose as well
-            place = _INT(load(order, n, _ID))
-            s, d = place - begin, place - begin
-            if place < begin:
-                s, d = load(src, place, _INT), load(dst, place, _INT)
-            spot = load(rowptr, d, _INT)
-            store(col, spot, _ID(s))
-            store(perm, spot, _ID(place))
-            store(csc_row, n, _ID(d))
-            store(csc_pos, n, _ID(spot))
-            store(rowptr, d, spot + 1)
-        largest = _INT(0)
-        for i in range(scratch, 0, -1):  # every pointer has moved on to where the next begins
-            store(rowptr, i, load(rowptr, i - 1, _INT))
-            if i < scratch:
-                largest = max(largest, load(rowptr, i + 1, _INT) - load(rowptr, i, _INT))
-        store(rowptr, 0, _INT(0))
-        if scratch > 0:
-            largest = max(largest, load(rowptr, 1, _INT))
-        for j in range(end, 0, -1):
-            store(colptr, j, load(colptr, j - 1, _INT))
-        store(colptr, 0, _INT(0))
-        for n in range(count, count + padding):
-            store(col, n, _ID(0))
-            store(csc_row, n, _ID(0))
-            store(csc_pos, n, _ID(0))
-        store(info, 0, _INT(1))
-        store(info, 1, largest)
-        store(info, 2, count)
-
-    def transpose(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
-        """The ``begin`` edges of sorted rows in the order of their ``end`` columns; see _sort.transposed."""
-        row, col, colptr = load(args, 0, _INT), load(args, 1, _INT), load(args, 2, _INT)
-        csc_row, csc_pos = load(args, 3, _INT), load(args, 4, _INT)
-        for e in range(begin):
-            after = load(col, e, _INT) + 1
-            store(colptr, after, load(colptr, after, _INT) + 1)
-        for j in range(end):
-            store(colptr, j + 1, load(colptr, j + 1, _INT) + load(colptr, j, _INT))
-        for e in range(begin):
-            j = load(col, e, _INT)
-            spot = load(colptr, j, _INT)
-            store(csc_row, spot, _ID(load(row, e, _INT)))
-            store(csc_pos, spot, _ID(e))
-            store(colptr, j, spot + 1)
-        for j in range(end, 0, -1):
-            store(colptr, j, load(colptr, j - 1, _INT))
-        store(colptr, 0, _INT(0))
-
     return {
-        "counting_sort": counting_sort,
-        "sort_with_loops": sort_with_loops,
-        "transpose": transpose,
         "drive": drive,
         "points": points,
         "points_backward": points_backward,

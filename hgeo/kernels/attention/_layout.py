@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 __all__ = [
     "MAPS",
     "NODES",
+    "PART",
     "PHASE",
     "PHASE_DONE",
     "PHASE_NEXT",
@@ -15,7 +17,8 @@ __all__ = [
     "ROW_PADDING",
     "Slots",
     "edge_lanes",
-    "padded_dim",
+    "padded_dims",
+    "part_words",
     "phase",
     "scratch_bytes",
     "tile_width",
@@ -25,15 +28,20 @@ __all__ = [
 class Slots(NamedTuple):
     """What kernels read of a call, one 64-bit integer each: a count, a flag, a stride in elements, an address (or 0).
 
+    Behind them stand the parts of the space, PART integers each: where its coordinates begin in a row of u and how many
+    they are; how many numbers they take in a table, rounded up to whole tiles, and where these begin in a row there.
+
     A kernel is given the address of a *row*, of which there is one a head and one for the points: how many bytes from
-    there the slots begin, the head, and the address of float64 numbers: k, β, score scale, √|k| (2⁻⁵⁰ at k = 0).
+    there the slots begin, the head, and the address of float64 numbers, REALS a part: k, β, score scale, √|k| (2⁻⁵⁰ at
+    k = 0).
     """
 
     heads: int
+    parts: int
     num_src: int
     num_dst: int
     dim: int
-    padded: int  # dim rounded up to whole tiles
+    padded: int  # numbers of all parts in a table
     block: int  # edges in a row block, about
     rowptr: int  # int64
     col: int  # int32, ROW_PADDING longer than the edges
@@ -69,7 +77,7 @@ class Slots(NamedTuple):
     needs_scalars: int = 0
 
 
-ROW, REALS = 3, 4  # 64-bit numbers of a row, and of those that it points to
+ROW, REALS, PART = 3, 4, 4  # 64-bit numbers of a row, of those that it points to a part, and of a part
 
 # Kernels read ids this far behind the last edge: they work on whole vectors of edges, and ask for records ahead.
 ROW_PADDING = 64
@@ -87,29 +95,44 @@ def edge_lanes(bits: int) -> int:
 
 
 def scratch_bytes(bits: int, padded: int, arrays: int, edges: int) -> int:
-    """Memory a thread needs: node functions, two rows, a vector an edge for twice as many as lanes, arrays of edges."""
+    """Memory a thread needs: node functions, two rows, a vector an edge for twice as many as lanes, arrays of edges.
+
+    See scratch_arrays of the kernels, too.
+    """
     lanes = edge_lanes(bits)
     numbers = 2 * padded + 64 + 2 * lanes * lanes + arrays * (edges + 2 * lanes)
     return MAPS * NODES * 8 + numbers * (bits // 8)
 
 
-def tile_width(bits: int, dim: int) -> int:
-    """Numbers in a register tile of a CPU kernel: few tiles, little padding."""
+def tile_width(bits: int, dims: Sequence[int]) -> int:
+    """Numbers in a register tile of a CPU kernel for parts of these dimensions: few tiles, little padding."""
     widths = (8, 16, 64) if bits == 32 else (8, 32)
-    return min(widths, key=lambda width: -(-dim // width) * (width + 6))
+    return min(widths, key=lambda width: sum(-(-dim // width) for dim in dims) * (width + 6))
 
 
-def padded_dim(bits: int, dim: int) -> int:
-    """``dim`` rounded up to whole tiles."""
-    width = tile_width(bits, dim)
-    return -(-dim // width) * width
+def padded_dims(bits: int, dims: Sequence[int]) -> list[int]:
+    """``dims`` rounded up to whole tiles."""
+    width = tile_width(bits, dims)
+    return [-(-dim // width) * width for dim in dims]
+
+
+def part_words(dims: Sequence[int], padded: Sequence[int]) -> list[int]:
+    """The parts as the kernels read them."""
+    words: list[int] = []
+    begin = offset = 0
+    for dim, wide in zip(dims, padded, strict=True):
+        words += (begin, dim, wide, offset)
+        begin, offset = begin + dim, offset + wide
+    return words
 
 
 # 64-bit integers of a phase; the two counters that threads share have a cache line each.
 PHASE, PHASE_NEXT, PHASE_DONE = 24, 8, 16
 
 
-def phase(kernel: int, rows: int, jobs: int, jobs_a_row: int, chunk: int, count: int, partial: int) -> list[int]:
+def phase(
+    kernel: int, rows: int, jobs: int, jobs_a_row: int, chunk: int, count: int, partial: int, numbers: int
+) -> list[int]:
     """What :func:`drive` of the kernels reads: a kernel to run over [0, count) in chunks, for one or several rows.
 
     Args:
@@ -119,9 +142,9 @@ def phase(kernel: int, rows: int, jobs: int, jobs_a_row: int, chunk: int, count:
         jobs_a_row: chunks of a row.
         chunk: what a job covers.
         count: what a row has.
-        partial: address of three float64 numbers a job.
+        partial: address of so many float64 ``numbers`` a job.
     """
-    return [kernel, rows, jobs, jobs_a_row, chunk, count, partial, *_COUNTERS]
+    return [kernel, rows, jobs, jobs_a_row, chunk, count, partial, 8 * numbers, *_COUNTERS]
 
 
-_COUNTERS = (0,) * (PHASE - 7)
+_COUNTERS = (0,) * (PHASE - 8)

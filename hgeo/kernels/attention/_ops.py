@@ -21,7 +21,7 @@ from hgeo.kernels.attention._arguments import Inputs, Kept
 
 __all__ = ["fused_attention", "no_second_derivative"]
 
-_KINDS = {Tensor: "Tensor", Tensor | None: "Tensor?", int: "SymInt", bool: "bool"}
+_KINDS = {Tensor: "Tensor", Tensor | None: "Tensor?", list[int]: "SymInt[]", int: "SymInt", bool: "bool"}
 _TAKES = typing.get_type_hints(Inputs)
 _TAKES_BACK = (
     {"grad": Tensor}
@@ -91,7 +91,7 @@ _fused_attention = _operator("fused_attention", _forward, _TAKES, 3)
 def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     inputs = Inputs(*arguments)
     u, shape = inputs.u, inputs.shape
-    _, num_dst, heads, dim, _ = shape
+    _, num_dst, heads, dim, _, _ = shape
     result = u.new_empty(num_dst, heads, dim) if inputs.out_k is None else u.new_empty(num_dst, heads * dim)
     kept = Kept.of(inputs, shape)
     return result, u.new_empty(kept.nodes), u.new_empty(kept.edges)
@@ -100,8 +100,8 @@ def _(*arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
 def _backward(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of u, of the scalars and of the bias.
 
-    The second, empty unless ``needs_scalars``, has those of k, beta and scale, a number a head each, and with ``out_k``
-    one for that. The last is (E, heads), or (0, heads) if not needed.
+    The second, empty unless ``needs_scalars``, has those of k, beta and scale, and with ``out_k`` one for that. The
+    last is (E, heads), or (0, heads) if not needed.
     """
     inputs = _contiguous(Inputs(*arguments[:_COUNT]))
     return _implementation(grad.device).backward(grad.contiguous(), inputs, *arguments[_COUNT:])
@@ -115,7 +115,7 @@ def _(grad: Tensor, *arguments: Any) -> tuple[Tensor, Tensor, Tensor]:
     inputs = Inputs(*arguments[:_COUNT])
     _, _, _, needs_scalars, needs_bias = arguments[_COUNT:]
     u, heads = inputs.u, inputs.u.shape[1]
-    scalars = 3 * heads + (inputs.out_k is not None) if needs_scalars else 0
+    scalars = heads * (1 + 2 * len(inputs.dims)) + (inputs.out_k is not None) if needs_scalars else 0
     edges = inputs.num_edges if needs_bias else 0
     return u.new_empty(u.shape), u.new_empty(scalars), u.new_empty(edges, heads)
 
@@ -136,9 +136,9 @@ class _FusedAttention(torch.autograd.Function):
         out_k: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         result, nodes, edges = compute(*inputs)
-        _, _, _, _, _, factor, value_scale, *plan, _, num_edges, self_mean, symmetric, keep, elu = inputs
-        ctx.save_for_backward(u, k, beta, scale, bias, factor, value_scale, *plan, out_k, result, nodes, edges)
-        ctx.static = (num_edges, self_mean, symmetric, keep, elu)
+        _, _, _, _, _, factor, value_scale, *lists, _, dims, num_edges, self_mean, symmetric, keep, elu = inputs
+        ctx.save_for_backward(u, k, beta, scale, bias, factor, value_scale, *lists, out_k, result, nodes, edges)
+        ctx.static = (dims, num_edges, self_mean, symmetric, keep, elu)
         ctx.direct = compute is _forward
         ctx.mark_non_differentiable(nodes, edges)
         ctx.set_materialize_grads(False)
@@ -160,8 +160,8 @@ class _FusedAttention(torch.autograd.Function):
         by_u, scalars, by_bias = derivative(grads[0], *inputs, result, nodes, edges, needs_scalars, needs_bias)
         by_k = by_beta = by_scale = by_out_k = None
         if needs_scalars:
-            by_k, by_beta, by_scale, *rest = scalars.split(inputs.u.shape[1])
-            by_out_k = rest[0] if rest else None
+            heads, spaces = inputs.u.shape[1], inputs.k.shape[0]
+            by_k, by_beta, by_scale, by_out_k = scalars.split((spaces, heads, spaces, int(inputs.out_k is not None)))
         if inputs.bias is not None and needs_bias and inputs.bias.shape[1] == 1:
             by_bias = by_bias.sum(1, keepdim=True)
         found = zip(needs, (by_u, by_k, by_beta, by_scale, by_bias, by_out_k), strict=True)
@@ -198,7 +198,7 @@ def fused_attention(inputs: Inputs) -> tuple[Tensor, Tensor, Tensor]:
     return _differentiable(_forward, inputs)
 
 
-_PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None), bool, int))
+_PLAIN = frozenset((Tensor, torch.nn.Parameter, type(None), bool, int, list))
 
 
 def _transformed() -> bool:
