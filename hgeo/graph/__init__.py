@@ -17,7 +17,7 @@ from hgeo.graph._block import leading_block
 from hgeo.graph._checks import Description
 from hgeo.graph._convert import as_graph
 from hgeo.graph._finish import Finish
-from hgeo.graph._graph import CSC, Graph
+from hgeo.graph._graph import CSC, Graph, values_unknown
 from hgeo.graph._mobius import mobius_sum
 from hgeo.graph._operations import edge_distance, edge_softmax, weighted_sum
 from hgeo.graph._score import Distance, Score, Uniform, self_distance_as_mean
@@ -54,5 +54,6 @@ __all__ = [
     "mobius_sum",
     "plan",
     "self_distance_as_mean",
+    "values_unknown",
     "weighted_sum",
 ]

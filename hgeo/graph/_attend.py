@@ -113,7 +113,11 @@ def attend(
             (E, heads) or (E, 1) in the graph's edge order, added to the scores; ``edge_factors``, a function that makes
             (E, heads) or (E, 1) factors of the weights (attention dropout), called in each step; ``mean_radius``,
             (heads,), what ``radius_norm`` divides by in place of the mean over the rows of ``u``; ``radius_groups``,
-            how many rows with a radius of their own stand side by side in a head of ``u``; ``return_weights``.
+            how many rows with a radius of their own stand side by side in a head of ``u``; ``edge_weight``, (E, 1)
+            numbers that are not negative and multiply the shares of edges before these are made to sum to 1, and count
+            in degrees (weight 0 is no edge); ``edge_mask``, (E, 1) or (E, heads) differentiable factors of the weights
+            after the softmax; ``own``, (num_dst, heads or 1, d) rows that are added to the aggregated ones;
+            ``return_weights``.
 
     Returns:
         What ``finish`` says, a row a destination, and the weights (E, heads) before ``edge_factors``, or None.
@@ -122,6 +126,7 @@ def attend(
     chosen = _plan(work)
     out, weights = _compute(work, chosen)
     out = out.to(u.dtype)
+    out = out if work.own is None else out + work.own
     y = finish.of_points(manifold, out) if "finish" in chosen.one_call else finish(manifold, out, bias)
     return y, weights.to(u.dtype) if weights is not None and work.return_weights else None
 
@@ -155,6 +160,9 @@ def _work(
     edge_factors: Callable[[], Tensor | None] | None = None,
     mean_radius: Tensor | None = None,
     radius_groups: int = 1,
+    edge_weight: Tensor | None = None,
+    edge_mask: Tensor | None = None,
+    own: Tensor | None = None,
     return_weights: bool = False,
 ) -> Work:
     """The numbers behind the descriptions, in the dtype in which the backend computes."""
@@ -172,7 +180,12 @@ def _work(
             scale = scale.view(rows.shape[1], -1).repeat_interleave(groups.shape[2], 1)
     if beta is None:
         beta = score.beta if isinstance(score, Distance) and score.beta != "learn" else 1.0
-    source, target = _degree_scales(graph, rows.dtype) if getattr(aggregate, "degree_norm", False) else (None, None)
+    if edge_weight is not None:
+        edge_weight = edge_weight.to(rows.dtype)
+        edge_bias = _with_log(edge_weight, edge_bias)
+    source, target = None, None
+    if getattr(aggregate, "degree_norm", False):
+        source, target = _degree_scales(graph, rows.dtype, edge_weight)
     return Work(
         graph,
         rows,
@@ -186,6 +199,9 @@ def _work(
         score_scale=scale,
         edge_bias=None if edge_bias is None else edge_bias.to(rows.dtype),
         edge_factors=edge_factors,
+        edge_weight=edge_weight,
+        edge_mask=None if edge_mask is None else edge_mask.to(rows.dtype),
+        own=own,
         source_scale=source,
         target_scale=target,
         return_weights=return_weights,
@@ -193,8 +209,18 @@ def _work(
     )
 
 
-def _degree_scales(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """1/√deg of the sources (num_src,), √deg of the destinations (num_dst, 1, 1); made once a graph."""
+def _with_log(weight: Tensor, bias: Tensor | None) -> Tensor:
+    """log a added to scores; of weight 0 it is -∞ and has no gradient, for there is no edge."""
+    there = weight > 0
+    log = torch.where(there, torch.where(there, weight, 1.0).log(), -torch.inf)
+    return log if bias is None else log + bias
+
+
+def _degree_scales(graph: Graph, dtype: torch.dtype, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """1/√deg of the sources (num_src,), √deg of the destinations (num_dst, 1, 1); without weights made once a graph."""
+    if weight is not None:
+        into, out = graph.weighted_degrees(weight.squeeze(-1))
+        return _power(out, -0.5), _power(into, 0.5).view(-1, 1, 1)
     tracing = torch.compiler.is_compiling()
     scales: tuple[Tensor, Tensor] | None = None if tracing else graph.cache.get(("degree scales", dtype))
     if scales is None:
@@ -202,6 +228,11 @@ def _degree_scales(graph: Graph, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         if not tracing:
             graph.cache["degree scales", dtype] = scales
     return scales
+
+
+def _power(degrees: Tensor, exponent: float) -> Tensor:
+    """Degrees to a power; 0 of a node without weighted edges, whose gradient is 0, too."""
+    return torch.where(degrees > 0, torch.where(degrees > 0, degrees, 1.0) ** exponent, 0.0)
 
 
 def distance_attention(

@@ -13,7 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 if TYPE_CHECKING:
     from hgeo.kernels.attention import Sorted
 
-__all__ = ["CSC", "Graph", "lasting", "values_unknown"]
+__all__ = ["CSC", "Graph", "check_range", "edge_ends", "lasting", "values_unknown"]
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -133,8 +133,8 @@ class Graph:
         assert num_src is not None
         assert num_dst is not None
         _check_counts(num_src, num_dst)
-        _check_range("source", src, num_src)
-        _check_range("destination", dst, num_dst)
+        check_range("source", src, num_src)
+        check_range("destination", dst, num_dst)
         _check_degrees("in_degrees", in_degrees, num_dst, src.device)
         _check_degrees("out_degrees", out_degrees, num_src, src.device)
         order = _sorted_edges(src, dst, num_src, num_dst)
@@ -165,11 +165,7 @@ class Graph:
     @classmethod
     def from_edge_index(cls, edge_index: Tensor, num_nodes: int | None = None) -> Graph:
         """The graph of a PyG-style ``edge_index`` (2, E), sources in its first row."""
-        if not isinstance(edge_index, Tensor):
-            raise TypeError(f"edge_index must be a tensor of integer node ids, got {type(edge_index).__name__}")
-        if edge_index.dim() != 2 or edge_index.shape[0] != 2:
-            raise ValueError(f"edge_index must have shape (2, E), sources first; got {tuple(edge_index.shape)}")
-        src, dst = edge_index.unbind(0)
+        src, dst = edge_ends(edge_index)
         return cls(src, dst, num_src=num_nodes)
 
     @classmethod
@@ -193,8 +189,8 @@ class Graph:
             order = _unpacked(self._sorted)
         else:
             assert unsorted is not None
-            _check_range("source", unsorted[0], self._num_src)
-            _check_range("destination", unsorted[1], self._num_dst)
+            check_range("source", unsorted[0], self._num_src)
+            check_range("destination", unsorted[1], self._num_dst)
             order = _sorted_edges(*unsorted, self._num_src, self._num_dst)
         if not values_unknown(order.col):
             self._order, self._unsorted = order, None
@@ -308,6 +304,19 @@ class Graph:
             self._out_degrees = degrees
         return self._out_degrees
 
+    def weighted_degrees(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """(num_dst,) sums of the (E,) weights of edges into each destination and (num_src,) out of each source.
+
+        Degrees that were given to the graph are these.
+        """
+        weight, given = self.without_padding(weight, 0.0), self._degrees_given
+        ends, counts = (self._edges.row, self._edges.col), (self._num_dst, self._num_src)
+        into, out = (
+            weight.new_zeros(count).index_add(0, end, weight) if degrees is None else degrees.to(weight.dtype)
+            for degrees, end, count in zip(given, ends, counts, strict=True)
+        )
+        return into, out
+
     def with_self_loops(self) -> Graph:
         """The same graph with i → i for every destination that lacks it; made once.
 
@@ -360,8 +369,8 @@ class Graph:
 
         found = sorted_with_loops(src, dst, self._num_src, self._num_dst)
         if found is None:
-            _check_range("source", src, self._num_src)
-            _check_range("destination", dst, self._num_dst)
+            check_range("source", src, self._num_src)
+            check_range("destination", dst, self._num_dst)
             raise AssertionError("an id is out of range, and none is")
         looped = self
         if found.perm.shape[0] > self._num_edges_given:
@@ -380,11 +389,14 @@ class Graph:
             return values
         return torch.where(self._padding.view(-1, *[1] * (values.dim() - 1)), instead, values)
 
-    def from_caller_order(self, values: Tensor, added: float = 0.0) -> Tensor:
-        """(num_edges_given, …) numbers in the caller's edge order, in this graph's; added self-loops get ``added``."""
+    def from_caller_order(self, values: Tensor, added: float | Tensor = 0.0) -> Tensor:
+        """(num_edges_given, …) numbers in the caller's edge order, in this graph's.
+
+        Added self-loops get ``added``, a number or (num_dst, …) numbers a destination.
+        """
         if self._num_edges_given == self.num_edges:
             return values.index_select(0, self._edges.perm)
-        loops = values.new_full((self._num_dst, *values.shape[1:]), added)
+        loops = added if isinstance(added, Tensor) else values.new_full((self._num_dst, *values.shape[1:]), added)
         return torch.cat([values, loops]).index_select(0, self._edges.perm)
 
     def to_caller_order(self, values: Tensor) -> tuple[Tensor, Tensor]:
@@ -529,6 +541,16 @@ def _degrees(pointer: Tensor, padding: Tensor | None, node: Tensor) -> Tensor:
     return degrees if padding is None else degrees.index_add(0, node, -padding.long())
 
 
+def edge_ends(edge_index: Tensor) -> tuple[Tensor, Tensor]:
+    """The sources and the destinations of a PyG-style ``edge_index`` (2, E)."""
+    if not isinstance(edge_index, Tensor):
+        raise TypeError(f"edge_index must be a tensor of integer node ids, got {type(edge_index).__name__}")
+    if edge_index.dim() != 2 or edge_index.shape[0] != 2:
+        raise ValueError(f"edge_index must have shape (2, E), sources first; got {tuple(edge_index.shape)}")
+    src, dst = edge_index.unbind(0)
+    return src, dst
+
+
 def _check_ids(name: str, ids: Tensor) -> None:
     if not isinstance(ids, Tensor) or ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
         given = f"{ids.dtype} {tuple(ids.shape)}" if isinstance(ids, Tensor) else type(ids).__name__
@@ -555,7 +577,7 @@ def _check_degrees(name: str, degrees: Tensor | None, nodes: int, device: torch.
         raise ValueError(f"{name} is on {degrees.device}, the edges on {device}; move them to one device")
 
 
-def _check_range(kind: str, ids: Tensor, count: int) -> None:
+def check_range(kind: str, ids: Tensor, count: int) -> None:
     """Ids are looked at once, when a graph enters; a compiled function takes them on trust."""
     if values_unknown(ids) or not ids.numel():
         return

@@ -51,7 +51,7 @@ class Distance(Description):
         """(E, heads) scores, in the order of the graph's edges."""
         distance = self._distance(work)
         if self.self_score == "mean":
-            distance = self_distance_as_mean(work.graph, distance)
+            distance = self_distance_as_mean(work.graph, distance, work.edge_weight)
         return -work.beta * distance
 
     def _distance(self, work: Work) -> Tensor:
@@ -84,13 +84,18 @@ def as_score(score: Any, **options: Any) -> Score:
     return found
 
 
-def self_distance_as_mean(graph: Graph, distance: Tensor) -> Tensor:
-    """(E, H) distances in which a self-loop has the mean distance over its destination's other edges (0 if none)."""
+def self_distance_as_mean(graph: Graph, distance: Tensor, weight: Tensor | None = None) -> Tensor:
+    """(E, H) distances in which a self-loop has the mean distance over its destination's other edges (0 if none).
+
+    With (E, 1) weights of the edges it is the weighted mean.
+    """
     loop = torch.eq(graph.row, graph.col).unsqueeze(-1)
-    others = torch.where(loop, 0.0, distance)
+    share = torch.where(loop, 0.0, distance.new_ones(()) if weight is None else weight)
+    others = torch.where(share == 0, 0.0, share * distance)
     total = others.new_zeros(graph.num_dst, others.shape[1]).index_add(0, graph.row, others)
-    count = total.new_zeros(graph.num_dst, 1).index_add(0, graph.row, loop.logical_not().to(total.dtype))
-    return torch.where(loop, (total / count.clamp(min=1)).index_select(0, graph.row), distance)
+    count = total.new_zeros(graph.num_dst, 1).index_add(0, graph.row, share)
+    mean = total / torch.where(count == 0, 1.0, count)
+    return torch.where(loop, mean.index_select(0, graph.row), distance)
 
 
 def mean_radius(u: Tensor) -> Tensor:

@@ -48,6 +48,9 @@ class Work(NamedTuple):
     edge_bias: Tensor | None = None  # (E, 1) or (E, heads)
     edge_factors: Callable[[], Tensor | None] | None = None  # makes (E, 1) or (E, heads) numbers, other ones each time
     factors_learn: bool = False  # whether gradients are wanted to these
+    edge_weight: Tensor | None = None  # (E, 1), not negative; its logarithm is part of edge_bias
+    edge_mask: Tensor | None = None  # (E, 1) or (E, heads) factors of the messages
+    own: Tensor | None = None  # (num_dst, heads or 1, d) rows that are added to the aggregated ones
     source_scale: Tensor | None = None  # (num_src,)
     target_scale: Tensor | None = None  # (num_dst, 1, 1)
     return_weights: bool = False
@@ -56,7 +59,10 @@ class Work(NamedTuple):
     def factors(self) -> Tensor | None:
         """(E, 1) or (E, heads) factors of the weights, other ones each time; None: 1."""
         factors = None if self.edge_factors is None else self.edge_factors()
-        return None if factors is None else factors.to(self.u.dtype)
+        factors = None if factors is None else factors.to(self.u.dtype)
+        if self.edge_mask is None:
+            return factors
+        return self.edge_mask if factors is None else self.edge_mask * factors
 
     def dropped(self, weights: Tensor) -> Tensor:
         """The weights after attention dropout."""
@@ -134,6 +140,12 @@ class Work(NamedTuple):
             return "the manifold is no product of spaces of constant curvature"
         if not self._parts_side_by_side:
             return "the parts of the manifold do not share out its coordinates"
+        if self.edge_mask is not None:
+            return "a mask of the edges multiplies the messages after the softmax"
+        if self.source_scale is not None and self.source_scale.requires_grad and torch.is_grad_enabled():
+            return "gradients are wanted through the degrees"
+        if self.edge_weight is not None and self.score.self_score == "mean":
+            return "the mean distance to the neighbours is one of weighted edges"
         if self.factors_learn or (self.return_weights and self.training):
             return "gradients are wanted through the weights"
         return None
@@ -143,7 +155,8 @@ class Work(NamedTuple):
         """Whether the finish is exp0, or ELU of that on the ball, in the coordinates of the stereographic model."""
         assert self.parts is not None
         plain = self.finish is not None and self.finish.ends_in_a_point and self.target_scale is None
-        return plain and not self.several_parts and self.parts[0].half == 1 and manifolds.has_mobius(self.manifold)
+        plain = plain and self.own is None and not self.several_parts
+        return plain and self.parts[0].half == 1 and manifolds.has_mobius(self.manifold)
 
 
 class OneCall(NamedTuple):

@@ -6,6 +6,7 @@ built; its forward pass takes a graph first if it needs one. It asks the manifol
 """
 
 from hgeo.nn._decoders import DECODERS, decoder
+from hgeo.nn._edges import Attention
 from hgeo.nn.activation import Activation
 from hgeo.nn.batchnorm import BatchNorm
 from hgeo.nn.centroidclassifier import CentroidClassifier
@@ -16,7 +17,7 @@ from hgeo.nn.features import feature_dropout, feature_linear
 from hgeo.nn.fermidirac import FermiDiracDecoder
 from hgeo.nn.frommanifold import FromManifold
 from hgeo.nn.gcnconv import GCNConv
-from hgeo.nn.hatconv import Attention, HATConv
+from hgeo.nn.hatconv import HATConv
 from hgeo.nn.innerproductdecoder import InnerProductDecoder
 from hgeo.nn.linear import Linear
 from hgeo.nn.lorentzconv import LorentzConv

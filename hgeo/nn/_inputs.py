@@ -21,19 +21,21 @@ __all__ = [
 ]
 
 
-def read_graph(graph: Any, x: Tensor) -> Graph:
-    """``graph`` in whatever format, checked against the rows and the device of ``x``."""
+def read_graph(graph: Any, x: Tensor | tuple[Tensor, Tensor]) -> Graph:
+    """``graph`` in whatever format, checked against the rows and the device of ``x``.
+
+    Of a pair, features of sources and of destinations, it is the graph from these to those, whose nodes are the
+    destinations and behind them the sources.
+    """
+    if isinstance(x, tuple):
+        return _read_pair(graph, x)
     if not isinstance(x, Tensor):
-        # DGL's own layers take a pair on a block; here the destinations are its first sources
-        hint = "pass the features of all sources" if isinstance(x, list | tuple) else "call layer(graph, x)"
-        raise TypeError(f"x must be a tensor of node features, got {type(x).__name__}; {hint}")
-    if x.dim() != 2:
-        raise ValueError(f"x must have a row a node, shape (nodes, numbers); got shape {tuple(x.shape)}")
-    dense = (
-        isinstance(graph, Tensor) and graph.layout == torch.strided
-    )  # an edge_index does not know how many there are
-    if isinstance(graph, Tensor) and x.device != graph.device:
-        raise ValueError(f"x is on {x.device}, the graph on {graph.device}; move both to one device")
+        hint = "; put a layer an edge type into dgl.nn.HeteroGraphConv (in PyG: HeteroConv)"
+        hint = hint if isinstance(x, dict) else "; call layer(graph, x)"
+        raise TypeError(f"x must be a tensor of node features, got {type(x).__name__}{hint}")
+    _check_rows(graph, x)
+    # an edge_index does not know how many there are
+    dense = isinstance(graph, Tensor) and graph.layout == torch.strided
     try:
         read = as_graph(graph, num_nodes=x.shape[0] if dense else None)
     except ValueError as error:
@@ -44,9 +46,40 @@ def read_graph(graph: Any, x: Tensor) -> Graph:
         raise ValueError(
             f"x must have a row for each of the {read.num_src} source nodes of the graph, got shape {tuple(x.shape)}"
         )
-    if x.device != read.device:
-        raise ValueError(f"x is on {x.device}, the graph on {read.device}; move one of them, for example graph.to(...)")
+    _check_device(x, read)
     return read
+
+
+def _check_rows(graph: Any, x: Tensor) -> None:
+    if x.dim() != 2:
+        raise ValueError(f"x must have a row a node, shape (nodes, numbers); got shape {tuple(x.shape)}")
+    if isinstance(graph, Tensor) and x.device != graph.device:
+        raise ValueError(f"x is on {x.device}, the graph on {graph.device}; move both to one device")
+
+
+def _read_pair(graph: Any, x: Any) -> Graph:
+    if len(x) != 2 or not all(isinstance(rows, Tensor) for rows in x):
+        kinds = ", ".join(type(rows).__name__ for rows in x)
+        raise TypeError(f"a pair is (features of sources, features of destinations), two tensors; got ({kinds})")
+    for rows in x:
+        _check_rows(graph, rows)
+    if x[0].device != x[1].device or x[0].dtype != x[1].dtype:
+        kinds = " and ".join(f"{rows.dtype} on {rows.device}" for rows in x)
+        raise ValueError(f"the features of a pair must be of one dtype on one device, got {kinds}")
+    try:
+        read = as_graph(graph, num_nodes=(x[0].shape[0], x[1].shape[0]))
+    except ValueError as error:
+        shapes = " and ".join(str(tuple(rows.shape)) for rows in x)
+        raise ValueError(f"{error} (the pair has rows of shapes {shapes}, sources first)") from error
+    _check_device(x[0], read)
+    return read
+
+
+def _check_device(x: Tensor, graph: Graph) -> None:
+    if x.device != graph.device:
+        raise ValueError(
+            f"x is on {x.device}, the graph on {graph.device}; move one of them, for example graph.to(...)"
+        )
 
 
 def check_features(layer: torch.nn.Module, x: Tensor, numbers: int, weight: Tensor) -> None:
@@ -99,23 +132,23 @@ def dropout_factors(like: Tensor, shape: tuple[int, ...], share: float) -> Tenso
     return _kept(torch.rand(shape, dtype=like.dtype, device=like.device), share)
 
 
-def edge_numbers(name: str, values: Any, given: Graph, looped: Graph, heads: int) -> Tensor | None:
-    """The caller's numbers of edges, (E,), (E, 1) or (E, heads), in the order of the graph with self-loops."""
+def edge_numbers(name: str, values: Any, given: Graph, columns: int, *, one_will_do: bool = True) -> Tensor | None:
+    """The caller's numbers of edges as (E, columns), or (E, 1) if one will do, in the caller's order."""
     if values is None:
         return None
     if not isinstance(values, Tensor):
         raise TypeError(f"{name} must be a tensor with a number an edge, got {type(values).__name__}")
     if values.is_complex():
         raise TypeError(f"{name} must be real numbers, got {values.dtype}")
-    column = values.unsqueeze(-1) if values.dim() == 1 else values
-    if tuple(column.shape) not in ((given.num_edges, 1), (given.num_edges, heads)):
+    edges, column = given.num_edges_given, values.unsqueeze(-1) if values.dim() == 1 else values
+    if tuple(column.shape) not in ((edges, 1 if one_will_do else columns), (edges, columns)):
+        forms = [f"({edges},)"] * (one_will_do or columns == 1) + [f"({edges}, {columns})"]
         raise ValueError(
-            f"{name} must have shape ({given.num_edges},) or ({given.num_edges}, {heads}), "
-            f"a number an edge in your edge order; got {tuple(values.shape)}"
+            f"{name} must have shape {' or '.join(forms)}, a row an edge in your edge order; got {tuple(values.shape)}"
         )
     if column.device != given.device:
         raise ValueError(f"{name} is on {column.device}, the graph on {given.device}; move both to one device")
-    return looped.from_caller_order(column)
+    return column
 
 
 def linear(x: Tensor, weight: Tensor) -> Tensor:

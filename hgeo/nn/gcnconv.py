@@ -11,16 +11,17 @@ from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo.graph import Finish, Graph, weighted_sum
-from hgeo.nn._inputs import check_features, linear, read_graph
-from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, point_parameter
+from hgeo.nn._edges import Edges, FillValue, GraphLayer
+from hgeo.nn._layer import choice, point_parameter
 
 __all__ = ["GCNConv"]
 
 
-class GCNConv(Layer):
+class GCNConv(GraphLayer):
     r"""Graph convolution, on any manifold with an origin frame.
 
-    With N_i the in-neighbours of i and i itself, and :math:`a_{ij}` = ``norm`` of the edge j → i,
+    With N_i the in-neighbours of i and i itself, and :math:`a_{ij}` = ``norm`` of the edge j → i, times its gate
+    :math:`2\,\mathrm{sigmoid}(G f_{ij} + g)` where it has attributes :math:`f_{ij}`,
 
     .. math::
         h_j &= (W \otimes x_j) \oplus b && \text{transform} \\
@@ -35,23 +36,29 @@ class GCNConv(Layer):
     al. (κ-GCN, 2020).
 
     Args:
-        in_dim, out_dim: intrinsic dimensions.
+        in_dim, out_dim: intrinsic dimensions; ``in_dim`` a pair for sources and destinations with maps of their own; -1
+            (also in a pair) for what the first call brings.
         manifold: where the output lies.
         in_manifold: where the input lies; None: raw features, read as tangent coordinates at the origin. After another
             layer it is that one's ``manifold``: points read as raw features are no error, but not what was meant.
         aggregate: "tangent", "midpoint" or "gyrosum".
-        norm: a_ij: "sym", 1/√(deg_i deg_j); "mean", 1/deg_i; "sum", 1. Degrees are in-degree of i and
-            out-degree of j, self-loops counted.
+        norm: a_ij: "sym", 1/√(deg_i deg_j); "mean", 1/deg_i; "sum", 1; times the weight of the edge. Degrees are
+            in-degree of i and out-degree of j, self-loops counted, weights added up.
         activation: σ, a function of tangent coordinates, or None.
         bias: "none" or "point" (a ``geoopt.ManifoldParameter``).
         input: "points" of ``in_manifold``, or "tangent": their log0, as a layer with ``output="tangent"`` gives them.
         output: "points"; "tangent": log0 of them, which saves the way to points and back between two layers; "logits":
             tangent coordinates to be read as numbers, that do not end where the points of a dtype or a sphere do.
+        edge_dim: the number of attributes of an edge, which make its gate, at first near 1.
+        add_self_loops, fill_value: whether a node without a self-loop gets one, and its weight and attributes (a
+            number, "mean", "add", "min" or "max" over its edges; None: weight 1 and the mean of the attributes).
+        residual, self_weight: add to the aggregate a node's own input, or a linear map of it.
         backend: a name of :func:`hgeo.graph.backends`, or "auto".
 
     Shapes:
         - graph: whatever :func:`hgeo.graph.as_graph` reads; self-loops are added where they are missing
-        - x: (num_src, ambient dimension of ``in_dim``); raw features may be sparse
+        - x: (num_src, ambient dimension of ``in_dim``); raw features may be sparse; or a pair of them, of
+          sources and of destinations, where these are two sets of nodes
         - output: (num_dst, ambient dimension of ``out_dim``), or (num_dst, ``out_dim``) if it is not points
 
     Initialised as :class:`Linear`, the bias at the origin.
@@ -66,7 +73,7 @@ class GCNConv(Layer):
 
     def __init__(
         self,
-        in_dim: int,
+        in_dim: int | tuple[int, int],
         out_dim: int,
         manifold: Any,
         *,
@@ -77,9 +84,16 @@ class GCNConv(Layer):
         bias: Literal["none", "point"] = "point",
         input: Literal["points", "tangent"] = "points",
         output: Literal["points", "tangent", "logits"] = "points",
+        edge_dim: int | None = None,
+        add_self_loops: bool = True,
+        fill_value: FillValue = None,
+        residual: bool = False,
+        self_weight: bool = False,
         backend: str = "auto",
     ) -> None:
-        super().__init__(in_manifold, manifold, in_dim, out_dim)
+        super().__init__(
+            in_manifold, manifold, in_dim, out_dim, edge_dim, add_self_loops, fill_value, residual, self_weight
+        )
         choice("GCNConv", "aggregate", aggregate, ("tangent", "midpoint", "gyrosum"))
         choice("GCNConv", "norm", norm, ("sym", "mean", "sum"))
         choice("GCNConv", "bias", bias, ("none", "point"))
@@ -87,7 +101,8 @@ class GCNConv(Layer):
         self.aggregate, self.norm, self.backend = aggregate, norm, backend
         self.input, self.output = input, output
         self.finish = Finish(activation=activation, output=output)
-        self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
+        self.make_maps(out_dim, out_dim, 1)
+        self.bias_edge = nn.Parameter(torch.empty(1)) if edge_dim is not None else None
         self.bias = point_parameter(manifold, out_dim) if bias == "point" else None
         if aggregate != "tangent":  # a manifold without gyromidpoints says so now
             manifolds.lift(manifold, manifolds.exp0(manifold, torch.zeros(out_dim)))
@@ -96,45 +111,76 @@ class GCNConv(Layer):
     def reset_parameters(self) -> None:
         """torch's weights for a Linear; the bias at the origin."""
         assert self.out_dim is not None
-        nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
+        for weight in self.maps():
+            nn.init.kaiming_uniform_(weight, a=math.sqrt(5))
+        if self.bias_edge is not None:
+            nn.init.zeros_(self.bias_edge)
         if self.bias is not None:
             with torch.no_grad():
                 self.bias.copy_(manifolds.exp0(self.manifold, self.weight.new_zeros(self.out_dim)))
 
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
-        """The output for the destinations of ``graph``, points of ``manifold`` if not told otherwise."""
-        given = read_graph(graph, x)
-        numbers = self.in_dim if self.input == "tangent" else self._numbers
-        assert numbers is not None
-        check_features(self, x, numbers, self.weight)
-        looped = given.with_self_loops()
-        source, target = _norm_factors(looped, self.norm, self.weight.dtype)
-        u = self._transform(x)
+    def forward(
+        self,
+        graph: Any,
+        x: Tensor | tuple[Tensor, Tensor],
+        *,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
+        edge_mask: Tensor | None = None,
+    ) -> Tensor:
+        """The output for the destinations of ``graph``, points of ``manifold`` if not told otherwise.
+
+        Args:
+            graph: whatever :func:`hgeo.graph.as_graph` reads. Self-loops are added where they are missing.
+            x: a row a source node; or a pair, rows of the sources and of the destinations.
+            edge_weight: (E,) numbers of at least 0, in the caller's edge order; weight 0 is no edge.
+            edge_attr: (E, edge_dim) attributes.
+            edge_mask: (E,) numbers that multiply the messages, after ``norm``: what explainers of a model learn.
+        """
+        edges = self.read(graph, x, edge_weight=edge_weight, edge_attr=edge_attr, edge_mask=edge_mask)
+        u, own = self._transform(x, edges)
+        source, target = _norm_factors(edges.graph, self.norm, self.weight.dtype, edges.weight)
+        weights = self._weights(edges)
+
+        def aggregated(rows: Tensor) -> Tensor:
+            return weighted_sum(edges.graph, weights, (source * rows).unsqueeze(1), backend=self.backend).squeeze(1)
+
         if self.aggregate == "tangent":
-            mean = target * weighted_sum(looped, None, (source * u).unsqueeze(1), backend=self.backend).squeeze(1)
-            return self.finish(self.manifold, mean.unsqueeze(1), None)
-        lifted = source * manifolds.lift(self.manifold, manifolds.exp0(self.manifold, u))
-        sums = weighted_sum(looped, None, lifted.unsqueeze(1), backend=self.backend).squeeze(1)
+            mean = target * aggregated(u)
+            return self._finished(mean, own)
+        sums = aggregated(manifolds.lift(self.manifold, manifolds.exp0(self.manifold, u)))
         middle = manifolds.lower(self.manifold, sums)  # a factor of the sums makes no difference
-        if self.aggregate == "midpoint" and self.finish.activation is None:
+        if self.aggregate == "midpoint" and self.finish.activation is None and own is None:
             return self.finish.of_points(self.manifold, middle)
         mean = manifolds.log0(self.manifold, middle)
         if self.aggregate == "gyrosum":
-            column = source.expand(looped.num_src, 1).unsqueeze(1)
-            mean = mean * (target * weighted_sum(looped, None, column, backend=self.backend).squeeze(1))
-        return self.finish(self.manifold, mean.unsqueeze(1), None)
+            mean = mean * (target * aggregated(u.new_ones(u.shape[0], 1)))
+        return self._finished(mean, own)
 
-    def _transform(self, x: Tensor) -> Tensor:
-        """Tangent coordinates of (W ⊗ x) ⊕ b."""
-        v = x if self.input == "tangent" else coordinates(self.in_manifold, x)
-        factor = carry_factor(self.in_manifold, self.manifold)
-        # Autocast may multiply in a lower precision; the geometry goes on in that of the weights.
-        u = linear(v if factor == 1 else v * factor, self.weight).to(self.weight.dtype)
+    def _transform(self, x: Tensor | tuple[Tensor, Tensor], edges: Edges) -> tuple[Tensor, Tensor | None]:
+        """Tangent coordinates of (W ⊗ x) ⊕ b, and what each destination adds of its own."""
+        u, own = self.rows(x, edges)
         if self.bias is None:
-            return u
+            return u, own
         point = manifolds.project(self.manifold, self.bias)  # its curvature may have moved since the last step
         moved = manifolds.translate(self.manifold, manifolds.exp0(self.manifold, u), point)
-        return manifolds.log0(self.manifold, moved)
+        return manifolds.log0(self.manifold, moved), own
+
+    def _weights(self, edges: Edges) -> Tensor | None:
+        """(E, 1) factors of the messages beside ``norm``; None: 1."""
+        weights = edges.weight
+        if edges.attr is not None:
+            assert self.bias_edge is not None
+            gate = self.edge_rows(edges.attr) + self.bias_edge
+            gate = 2 * edges.graph.without_padding(torch.sigmoid(gate), 0.0)
+            weights = gate if weights is None else weights * gate
+        if edges.mask is not None:
+            mask = edges.graph.without_padding(edges.mask.to(self.weight.dtype), 0.0)
+            weights = mask if weights is None else weights * mask
+        return weights
+
+    def _finished(self, mean: Tensor, own: Tensor | None) -> Tensor:
+        return self.finish(self.manifold, (mean if own is None else mean + own).unsqueeze(1), None)
 
     def extra_repr(self) -> str:
         sides = "".join(
@@ -143,14 +189,26 @@ class GCNConv(Layer):
         return f"{super().extra_repr()}, aggregate={self.aggregate!r}, norm={self.norm!r}{sides}"
 
 
-def _norm_factors(graph: Graph, norm: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Columns s (num_src, 1) and t (num_dst, 1), or (1, 1) where all are 1, with a_ij = t_i s_j; made once a graph."""
+def _norm_factors(graph: Graph, norm: str, dtype: torch.dtype, weight: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Columns s (num_src, 1) and t (num_dst, 1), or (1, 1) where all are 1, with a_ij = t_i s_j.
+
+    Without weights of the edges they are made once a graph.
+    """
+    if weight is not None:
+        return _factors(norm, *graph.weighted_degrees(weight.squeeze(-1)))
     tracing = torch.compiler.is_compiling()
     factors: tuple[Tensor, Tensor] | None = None if tracing else graph.cache.get((norm, dtype))
     if factors is None:
-        one = torch.ones(1, 1, dtype=dtype, device=graph.device)
-        inside, outside = (d.clamp(min=1).to(dtype).unsqueeze(-1) for d in (graph.in_degrees, graph.out_degrees))
-        factors = {"sum": (one, one), "mean": (one, 1 / inside), "sym": (outside.rsqrt(), inside.rsqrt())}[norm]
+        factors = _factors(norm, graph.in_degrees.to(dtype), graph.out_degrees.to(dtype))
         if not tracing:
             graph.cache[norm, dtype] = factors
     return factors
+
+
+def _factors(norm: str, into: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
+    one = into.new_ones(1, 1)
+    if norm == "sum":
+        return one, one
+    # a node without edges, or with edges of weight 0 only, divides by nothing
+    into, out = (torch.where(degrees > 0, degrees, 1.0).unsqueeze(-1) for degrees in (into, out))
+    return (one, 1 / into) if norm == "mean" else (out.rsqrt(), into.rsqrt())

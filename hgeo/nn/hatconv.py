@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,34 +16,22 @@ from hgeo.graph import (
     Aggregate,
     Distance,
     Finish,
-    Graph,
     Plan,
     Score,
     TangentSum,
-    as_graph,
     attend,
     check_steps,
     described,
     plan,
 )
-from hgeo.nn._inputs import check_features, dropout, dropout_factors, edge_numbers, linear, read_graph
-from hgeo.nn._layer import Layer, carry_factor, check_shares, choice, coordinates, manifold_of_heads, point_parameter
+from hgeo.nn._edges import Attention, Edges, FillValue, GraphLayer
+from hgeo.nn._inputs import dropout, dropout_factors, edge_numbers
+from hgeo.nn._layer import check_shares, choice, manifold_of_heads, point_parameter
 
-__all__ = ["Attention", "HATConv"]
-
-
-class Attention(NamedTuple):
-    """Attention weights of a layer.
-
-    ``edges`` are (E, heads) of the caller's edges, in the caller's order, ``loops`` (num_dst, heads) of the self-loops
-    that the layer added: 0 for a node that had one already, whose weight stands among ``edges``.
-    """
-
-    edges: Tensor
-    loops: Tensor
+__all__ = ["HATConv"]
 
 
-class HATConv(Layer):
+class HATConv(GraphLayer):
     r"""The hyperbolic graph attention layer, on any manifold with an origin frame.
 
     With tangent coordinates :math:`v_j` of the input (the features themselves, or :math:`\log_0` of points), and
@@ -59,10 +47,11 @@ class HATConv(Layer):
              && \text{"midpoint": the gyromidpoint} \\
         y_i &= \sigma(h'_i) && \text{activate}
 
+    An edge of weight a adds log a to the score (0 is no edge), one with attributes f a learned term E f.
     The defaults are the equations of Zhang et al., "Hyperbolic Graph Attention Network" (AAAI 2021).
 
     Args:
-        in_dim: intrinsic dimension of the input.
+        in_dim: intrinsic dimension of the input, -1: of the first input; a pair: of sources and of destinations.
         out_dim: intrinsic dimension of a head.
         manifold: where a head lives. With ``merge="product"`` it may be a sequence, a manifold a head.
         in_manifold: where the input lives; None: raw features, read as tangent coordinates at the origin. After another
@@ -85,17 +74,20 @@ class HATConv(Layer):
             tangent coordinates to be read as numbers, that do not end where the points of a dtype or a sphere do.
         feat_drop: dropout of input coordinates.
         attn_drop: dropout of attention weights, anew in each step.
+        edge_dim: the number of attributes of an edge, whose learned linear map is a term of the score.
+        add_self_loops, fill_value: whether a node without a self-loop gets one, and its weight and attributes (a
+            number, "mean", "add", "min" or "max" over its edges; None: weight 1 and the mean of the attributes).
+        residual, self_weight: add to the aggregate a node's own input, or a linear map of it.
         backend: a name of :func:`hgeo.graph.backends`, or "auto".
         options: those of the score and the aggregate, where words stand for these.
 
     Attributes:
         score, aggregate, finish: what the layer does after the projection.
-        in_manifold, manifold: where input and output live.
         in_dim, out_dim: intrinsic dimensions of input and head; ``output_dim`` is that of the merged output.
 
     Shapes:
         - x: (num_src, in_dim), dense or sparse (torch COO or CSR, raw features only); points of ``in_manifold`` in its
-          own coordinates.
+          own coordinates. Where sources and destinations are two sets of nodes, a pair of these.
         - output: (num_dst, ambient dimension of ``output_dim``), or (num_dst, ``output_dim``) if it is not points.
 
     As c → 0 on the stereographic family: distance attention in flat space, :math:`\sigma(\sum_j w_{ij} W x_j)` with
@@ -115,7 +107,7 @@ class HATConv(Layer):
 
     def __init__(
         self,
-        in_dim: int,
+        in_dim: int | tuple[int, int],
         out_dim: int,
         manifold: geoopt.Manifold | Sequence[geoopt.Manifold],
         *,
@@ -131,13 +123,18 @@ class HATConv(Layer):
         output: Literal["points", "tangent", "logits"] = "points",
         feat_drop: float = 0.0,
         attn_drop: float = 0.0,
+        edge_dim: int | None = None,
+        add_self_loops: bool = True,
+        fill_value: FillValue = None,
+        residual: bool = False,
+        self_weight: bool = False,
         backend: str = "auto",
         **options: Any,
     ) -> None:
-        super().__init__(in_manifold, manifold_of_heads("HATConv", manifold, out_dim, heads, merge), in_dim)
+        there = manifold_of_heads("HATConv", manifold, out_dim, heads, merge)
+        super().__init__(in_manifold, there, in_dim, None, edge_dim, add_self_loops, fill_value, residual, self_weight)
         for name, value, choices in (
             ("merge", merge, ("concat", "mean", "product")),
-            ("activation_space", activation_space, ("ball", "tangent", None)),
             ("input", input, ("points", "tangent")),
             ("backend", backend, ("auto", *BACKENDS)),
         ):
@@ -153,7 +150,7 @@ class HATConv(Layer):
         where = activation_space or ("ball" if manifolds.has_mobius(self.manifold) else "tangent")
         self.finish = Finish("mean" if merge == "mean" else "concat", bias, activation, where, output)
         check_steps(self.manifold, self.output_dim, self.finish, self.score, self.aggregate)
-        self.weight = nn.Parameter(torch.empty(heads * out_dim, in_dim))
+        self.make_maps(heads * out_dim, self.output_dim, self.attentions)
         learns = isinstance(self.score, Distance) and self.score.beta == "learn"
         self.log_beta = nn.Parameter(torch.zeros(self.attentions)) if learns else None
         self.bias: Tensor | None = None
@@ -165,7 +162,8 @@ class HATConv(Layer):
 
     def reset_parameters(self) -> None:
         """Glorot's uniform weights; no bias; β = 1 where it is learned."""
-        nn.init.xavier_uniform_(self.weight)
+        for weight in self.maps():
+            nn.init.xavier_uniform_(weight)
         with torch.no_grad():
             if self.log_beta is not None:
                 self.log_beta.zero_()
@@ -176,75 +174,77 @@ class HATConv(Layer):
     def forward(
         self,
         graph: Any,
-        x: Tensor,
+        x: Tensor | tuple[Tensor, Tensor],
         return_attention: bool = False,
         *,
+        edge_weight: Tensor | None = None,
+        edge_attr: Tensor | None = None,
         edge_bias: Tensor | None = None,
+        edge_mask: Tensor | None = None,
         mean_radius: Tensor | None = None,
     ) -> Any:
         """The output for the destinations of ``graph``; with ``return_attention`` also an :class:`Attention`.
 
         Args:
-            graph: whatever :func:`hgeo.graph.as_graph` reads. Self-loops are added where they are missing.
-            x: a row a source node.
-            return_attention: also return :class:`Attention`.
-            edge_bias: (E,), (E, 1) or (E, heads) numbers in the caller's edge order, added to the scores.
-            mean_radius: (heads,) what ``radius_norm`` divides by, where this graph is a part of a larger one; default:
-                the mean over the sources.
+            graph: whatever :func:`hgeo.graph.as_graph` reads.
+            x: a row a source node; or a pair, rows of the sources and of the destinations.
+            edge_weight: (E,) numbers of at least 0, in the caller's edge order, which multiply exp of the scores.
+            edge_attr: (E, edge_dim) attributes.
+            edge_bias: (E,), (E, 1) or (E, heads) numbers, added to the scores.
+            edge_mask: (E,) factors of the messages, after the softmax: what explainers learn.
+            mean_radius: (heads,) what ``radius_norm`` divides by in a part of a graph; None: the mean over the sources.
         """
-        given = read_graph(graph, x)
-        numbers = self.in_dim if self.input == "tangent" else self._numbers
-        assert numbers is not None
-        check_features(self, x, numbers, self.weight)
-        looped = given.with_self_loops()
+        edges = self.read(graph, x, edge_weight=edge_weight, edge_attr=edge_attr, edge_mask=edge_mask)
+        u, own = self.rows(x, edges)
         y, weights = attend(
-            looped,
-            self._project(x),
+            edges.graph,
+            u.unflatten(1, (self.attentions, -1)),
             self.manifold,
             *self.steps,
             bias=self.bias,
-            beta=None if self.log_beta is None else self.log_beta.exp(),
-            edge_bias=edge_numbers("edge_bias", edge_bias, given, looped, self.attentions),
-            edge_factors=self._attention_dropout(looped),
             mean_radius=mean_radius,
-            radius_groups=self.heads // self.attentions,
-            return_weights=return_attention,
-            backend=self.backend,
+            **self._terms(edges, edge_bias, own, return_attention),
         )
-        return (y, Attention(*looped.to_caller_order(weights))) if weights is not None else y
+        return (y, Attention(*edges.graph.to_caller_order(weights))) if weights is not None else y
 
     @property
     def steps(self) -> tuple[Score, Aggregate, Finish]:
         """What follows the projection."""
         return self.score, self.aggregate, self.finish
 
-    def _project(self, x: Tensor) -> Tensor:
-        """(num_src, attentions, d) tangent coordinates u = M v of the Möbius product M ⊗ exp0(v)."""
-        v = x if self.input == "tangent" else coordinates(self.in_manifold, x)
-        factor = carry_factor(self.in_manifold, self.manifold)
-        v = v if factor == 1 else v * factor
-        if self.training and self.feat_drop:
-            v = dropout(v, self.feat_drop)
-        # Autocast may multiply in a lower precision; the geometry goes on in that of the weights.
-        weight = self.weight
-        return linear(v, weight).to(weight.dtype).view(x.shape[0], self.attentions, weight.shape[0] // self.attentions)
+    def coordinates(self, x: Tensor) -> Tensor:
+        """Tangent coordinates v of the input, of which dropout leaves some."""
+        v = super().coordinates(x)
+        return dropout(v, self.feat_drop) if self.training and self.feat_drop else v
 
-    def _attention_dropout(self, graph: Graph) -> Callable[[], Tensor] | None:
-        """What draws (E, attentions) factors of the weights; None: there are none."""
-        shape, drops = (graph.num_edges, self.attentions), self.training and self.attn_drop
-        return (lambda: dropout_factors(self.weight, shape, self.attn_drop)) if drops else None
+    def _terms(self, edges: Edges, edge_bias: Tensor | None, own: Tensor | None, return_attention: bool) -> Any:
+        """What takes part in attending beside the rows u."""
+        given = edge_numbers("edge_bias", edge_bias, edges.given, self.attentions)
+        biases = [] if given is None else [edges.graph.from_caller_order(given)]
+        biases += [] if edges.attr is None else [self.edge_rows(edges.attr)]
+        shape, drops = (edges.graph.num_edges, self.attentions), self.training and self.attn_drop
+        return {
+            "beta": None if self.log_beta is None else self.log_beta.exp(),
+            "edge_weight": edges.weight,
+            "edge_bias": sum(biases) if biases else None,
+            "edge_mask": edges.mask,
+            "edge_factors": (lambda: dropout_factors(self.weight, shape, self.attn_drop)) if drops else None,
+            "own": None if own is None else own.unflatten(1, (-1, self.weight.shape[0] // self.attentions)),
+            "radius_groups": self.heads // self.attentions,
+            "return_weights": return_attention,
+            "backend": self.backend,
+        }
 
-    def plan(self, graph: Any, *, return_attention: bool = False) -> Plan:
-        """How ``forward`` attends, aggregates and activates on this graph; print it."""
-        looped, size = as_graph(graph).with_self_loops(), self.weight.shape[0] // self.attentions
-        u = self.weight[0, :1].expand(looped.num_src, self.attentions, size)
-        return plan(looped, u, self.manifold, *self.steps, return_weights=return_attention, backend=self.backend)
+    def plan(self, graph: Any, *, return_attention: bool = False, **of_edges: Any) -> Plan:
+        """How ``forward`` with these arguments attends, aggregates and activates on this graph; print it."""
+        edges = self.arranged(graph, **of_edges)
+        u = self.weight[:, :1].t().expand(edges.graph.num_src, -1).unflatten(1, (self.attentions, -1))
+        own = u[:1].flatten(1) if self.residual or self.self_weight else None
+        return plan(edges.graph, u, self.manifold, *self.steps, **self._terms(edges, None, own, return_attention))
 
     def extra_repr(self) -> str:
-        here = manifolds.describe(self.in_manifold, self.in_dim)
-        there = manifolds.describe(self.manifold, self.output_dim)
         usual = {"heads": 1, "merge": "concat", "score": Distance(), "aggregate": TangentSum(), "input": "points"}
         usual |= {"output": "points", "feat_drop": 0.0, "attn_drop": 0.0, "backend": "auto"}
         shown = [f"{name}={getattr(self, name)!r}" for name, value in usual.items() if getattr(self, name) != value]
         shown += [] if self.finish.bias == "none" else [f"bias={self.finish.bias!r}"]
-        return ", ".join([f"{here} → {there}", *shown])
+        return ", ".join([super().extra_repr(), *shown])

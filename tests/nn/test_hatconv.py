@@ -690,7 +690,7 @@ def _hetero() -> None:
         (lambda: layer()("cora", features()), TypeError, "cannot read a graph from str"),
         (lambda: layer()(edge_index(), [1.0]), TypeError, "x must be a tensor.*list"),
         (_wrong_device, ValueError, "x is on cpu, the graph on meta"),
-        (_hetero, ValueError, "to_homogeneous"),
+        (_hetero, ValueError, "HeteroGraphConv.*HeteroConv.*to_homogeneous"),
         (
             lambda: layer()(edge_index(), features(), edge_bias=torch.ones(3)),
             ValueError,
@@ -703,7 +703,11 @@ def _hetero() -> None:
         ),
         (lambda: layer()(edge_index(), features(), edge_bias=[1.0] * 9), TypeError, "edge_bias must be a tensor.*list"),
         (lambda: layer()(edge_index(), features()[0]), ValueError, r"row a node.*got shape \(5,\)"),
-        (lambda: layer()(edge_index(), (features(), features())), TypeError, "tuple; pass the features of all sources"),
+        (
+            lambda: layer()(edge_index(), (features()[:3], features())),
+            ValueError,
+            "source id 5 is out.*shapes .3, 5. and",
+        ),
         (lambda: layer(backend="fast"), ValueError, "backend must be one of 'auto', 'fused', .*, got 'fast'"),
         (lambda: layer(activation="elu"), TypeError, "activation must be a function of tensors or None, got 'elu'"),
         (lambda: layer(heads=0), ValueError, "heads must be a whole number"),
