@@ -19,11 +19,14 @@ from hgeo.nn.frommanifold import FromManifold
 from hgeo.nn.gcnconv import GCNConv
 from hgeo.nn.hatconv import HATConv
 from hgeo.nn.innerproductdecoder import InnerProductDecoder
+from hgeo.nn.layernorm import LayerNorm
 from hgeo.nn.linear import Linear
 from hgeo.nn.lorentzconv import LorentzConv
 from hgeo.nn.midpoint import Midpoint
 from hgeo.nn.mlr import MLR
 from hgeo.nn.pool import Pool
+from hgeo.nn.residual import Residual
+from hgeo.nn.rmsnorm import RMSNorm
 from hgeo.nn.sequential import Sequential
 from hgeo.nn.tomanifold import ToManifold
 from hgeo.nn.transfer import Transfer
@@ -43,10 +46,13 @@ __all__ = [
     "GCNConv",
     "HATConv",
     "InnerProductDecoder",
+    "LayerNorm",
     "Linear",
     "LorentzConv",
     "Midpoint",
     "Pool",
+    "RMSNorm",
+    "Residual",
     "Sequential",
     "ToManifold",
     "Transfer",

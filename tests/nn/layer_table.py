@@ -107,10 +107,16 @@ def _pool(layer: Any, x: Tensor) -> Tensor:
     return layer(GRAPH_OF_ROW, x, num_graphs=3)
 
 
+def _skip(layer: Any, x: Tensor) -> Tensor:
+    return layer(x, x.flip(0))
+
+
 def call(layer: Any, x: Tensor) -> Tensor:
     """Whatever else a layer needs beside six points, it gets: the edges, the pairs, the graph of each row."""
     if isinstance(layer, hnn.GCNConv | hnn.HATConv | hnn.LorentzConv):
         return layer(EDGES, x)
+    if isinstance(layer, hnn.Residual):
+        return _skip(layer, x)
     if isinstance(layer, hnn.Pool):
         return layer(GRAPH_OF_ROW, x)
     return (
@@ -149,6 +155,12 @@ LAYERS: dict[str, Row] = {
     "BatchNorm": Row(lambda m: hnn.BatchNorm(DIM, m), not_on=_NO_GYRO),
     "BatchNorm tangent": Row(lambda m: hnn.BatchNorm(DIM, m, mean="tangent")),
     "BatchNorm frechet": Row(lambda m: hnn.BatchNorm(DIM, m, mean="frechet", iterations=3)),
+    "LayerNorm": Row(lambda m: hnn.LayerNorm(DIM, m)),
+    "LayerNorm spatial": Row(lambda m: hnn.LayerNorm(DIM, m, coordinates="spatial"), not_on=_NO_SPATIAL),
+    "RMSNorm": Row(lambda m: hnn.RMSNorm(DIM, m)),
+    "RMSNorm spatial": Row(lambda m: hnn.RMSNorm(DIM, m, coordinates="spatial"), not_on=_NO_SPATIAL),
+    "Residual": Row(lambda m: hnn.Residual(m), _skip, not_on=_NO_GYRO),
+    "Residual tangent": Row(lambda m: hnn.Residual(m, how="tangent"), _skip),
     "Midpoint": Row(lambda m: hnn.Midpoint(m), not_on=_NO_GYRO),
     "Midpoint tangent": Row(lambda m: hnn.Midpoint(m, how="tangent")),
     "Midpoint frechet": Row(lambda m: hnn.Midpoint(m, how="frechet", iterations=3)),
@@ -190,10 +202,12 @@ LAYERS: dict[str, Row] = {
 
 # What a layer is equivariant under, as hgeo.testing.check_layer names it; by the first word of its name.
 MOVES_WITH: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("ToManifold", "FromManifold", "Transfer", "Linear", "Activation", "MLR"), ("rows",)),
-    **dict.fromkeys(("Midpoint", "Pool", "FermiDiracDecoder", "DistanceDecoder"), ("isometries",)),
+    **dict.fromkeys(
+        ("ToManifold", "FromManifold", "Transfer", "Linear", "Activation", "MLR", "LayerNorm", "RMSNorm"), ("rows",)
+    ),
+    **dict.fromkeys(("Midpoint", "Pool", "Residual", "FermiDiracDecoder", "DistanceDecoder"), ("isometries",)),
     "CentroidClassifier": ("rows", "isometries"),
-    **dict.fromkeys(("Midpoint tangent", "Pool tangent", "InnerProductDecoder"), ("rotations",)),
+    **dict.fromkeys(("Midpoint tangent", "Pool tangent", "Residual tangent", "InnerProductDecoder"), ("rotations",)),
 }
 
 PAIRS_THAT_WORK = [(name, space) for name, row in LAYERS.items() for space in SPACES if space not in row.not_on]

@@ -107,6 +107,21 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] 
         hnn.DistanceDecoder,
         lambda layer, x: -2 * torch.linalg.vector_norm(x[EDGES[0]] - x[EDGES[1]], dim=-1),
     ),
+    **{
+        f"LayerNorm {coordinates}": (
+            lambda m, coordinates=coordinates: hnn.LayerNorm(IN, m, coordinates=coordinates),
+            lambda layer, x: F.layer_norm(2 * x, (IN,), layer.gain, layer.shift, layer.eps) / 2,
+        )
+        for coordinates in ("tangent", "spatial")
+    },
+    "RMSNorm": (lambda m: hnn.RMSNorm(IN, m), lambda layer, x: F.rms_norm(2 * x, (IN,), layer.gain, layer.eps) / 2),
+    **{
+        f"Residual {how}": (
+            lambda m, how=how: hnn.Residual(m, how=how),
+            lambda layer, x: (x + F.softplus(layer.theta) * x.flip(0)) / (1 + F.softplus(layer.theta)),
+        )
+        for how in ("gyro", "tangent")
+    },
     "InnerProductDecoder": (
         lambda m: hnn.InnerProductDecoder(m, learnable=True),
         lambda layer, x: layer.shift + layer.log_beta.exp() * 4 * (x[EDGES[0]] * x[EDGES[1]]).sum(-1),
@@ -134,7 +149,7 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] 
 
 # written for hyperbolic and flat space: they come to it from one side
 ONE_SIDED = ("Linear lorentz", "Linear lorentz gate", "Linear hnn++", "MLR hnn++", "MLR lorentz")
-ONE_SIDED += ("LorentzConv sym", "LorentzConv mean")
+ONE_SIDED += ("LorentzConv sym", "LorentzConv mean", "LayerNorm spatial")
 SIDES = [(name, k) for name in LIMITS for k in (0.0, 1e-9, -1e-9) if k <= 0 or name not in ONE_SIDED]
 
 
