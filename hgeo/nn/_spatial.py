@@ -45,6 +45,14 @@ def _dot(x: Tensor, y: Tensor) -> Tensor:
     return (x * y).sum(-1, keepdim=True)
 
 
+def _along(u: Tensor, q: Tensor) -> Tensor:
+    """The part of u along q, 0 if q is 0. Its length makes no difference, and that of a tiny q has no square."""
+    largest = q.detach().abs().amax(-1, keepdim=True)
+    q = q / torch.where(largest == 0, 1.0, largest)
+    squared = _dot(q, q)
+    return _dot(u, q) / torch.where(squared == 0, 1.0, squared) * q
+
+
 def to_spatial(manifold: Any, x: Tensor) -> Tensor:
     """The spatial coordinates of points; plain vectors (None) are such of flat space."""
     return x if manifold is None else manifolds.geometry(manifold).to_spatial(manifold, x)
@@ -81,7 +89,7 @@ def lorentz_sqdist(q: Tensor, k: Tensor, c: Tensor) -> Tensor:
     """
     qq, kk, along, u = _dot(q, q), _dot(k, k), _dot(q, k), k - q
     time_q, time_k = torch.sqrt(1 + c * qq), torch.sqrt(1 + c * kk)
-    across = u - _dot(u, q) / torch.where(qq == 0, 1.0, qq) * q
+    across = u - _along(u, q)
     one_side = along > 0
     near = (_dot(u, u) + c * qq * _dot(across, across)) / (1 + time_q * time_k + c * torch.where(one_side, along, 0.0))
     a, b = qq / (1 + time_q), kk / (1 + time_k)

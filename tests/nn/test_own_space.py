@@ -20,8 +20,8 @@ from hgeo.train import curvatures, inspect
 from hgeo.viz import disk_coordinates
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "half_space.py"
-# These ask for factors, for hyperboloids and for coordinates that may move freely.
-NOT_OFFERED = ("Linear factors", "Linear lorentz", "Activation point")
+# These ask for factors and for coordinates that may move freely.
+NOT_OFFERED = ("Linear factors", "Activation point")
 
 
 def load() -> ModuleType:
