@@ -29,7 +29,6 @@ examples:
 """
 
 _OPTIONS = ("epochs", "lr", "burn_in", "negatives", "batch", "temperature", "loss", "seed")
-_MOST_NAMES = 40  # in a picture
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--resume", action="store_true", help="go on in --out, with the same options")
     parser.add_argument("--nearest", metavar="NAME", help="print the nodes nearest to this one")
     parser.add_argument("-k", type=positive, default=10, help="how many (default: 10)")
-    parser.add_argument("--no-pictures", action="store_true", help="leave out embedding.png and .svg")
+    parser.add_argument("--no-pictures", action="store_true", help="leave out embedding.png, .svg and .html")
     parser.add_argument("--json", action="store_true", help="the result as JSON on stdout, and nothing else there")
 
 
@@ -86,7 +85,9 @@ def run(args: argparse.Namespace) -> int:
             first = study.first()
             first.save(study.folder / "vectors.npz")
             if not args.no_pictures:
-                _draw(study)
+                from hgeo.train import draw_taxonomy
+
+                draw_taxonomy(first, study.pairs, study.folder, title=_title(study), way=args.nearest)
     except KeyboardInterrupt:
         how = f"go on with the same command and --resume --out {study.folder}" if study else "nothing was begun"
         print(f"\nhgeo: interrupted; {how}", file=sys.stderr)
@@ -227,9 +228,5 @@ def _ask(args: argparse.Namespace, path: Path) -> int:
     return 0
 
 
-def _draw(study: TaxonomyStudy) -> None:
-    """The disk with the names of the nodes that have the most below them, and lines to each node's nearest parent."""
-    from hgeo.train import taxonomy_figure
-    from hgeo.viz import save_figure
-
-    save_figure(taxonomy_figure(study.first(), study.pairs, names=_MOST_NAMES), study.folder / "embedding")
+def _title(study: TaxonomyStudy) -> str:
+    return f"{study.folder.name}: {study.pairs.count:,} nodes in {study.space}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "run"]
 
 _EPILOG = """\
-writes into the run folder: embedding.png, .svg and .html (a page to move through), curves.png and .svg
+writes into the run folder: embedding.png, .svg and .html (a page to move through), radius.png and .svg (how far out
+nodes of each degree lie), curves.png and .svg; with --pdf each as .pdf, too
 
 examples:
   hgeo plot runs/cora-hat-ball16
@@ -35,6 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", metavar="MODULE:CLASS", help="a model of your own, named again, since its code is run"
     )
     parser.add_argument("--task", metavar="MODULE:CLASS", help="a task of your own, named again")
+    parser.add_argument("--pdf", action="store_true", help="pictures as .pdf, too")
     parser.add_argument("--attention", type=not_negative, metavar="NODE", help="also draw whom this node listens to")
     parser.add_argument(
         "--layer", type=positive, default=1, help="the attention layer to look at (default: 1, the first)"
@@ -64,13 +67,14 @@ def _draw(args: argparse.Namespace) -> list[Path]:
         inside = ", ".join(session.folder(job).path.name for job in session.jobs)
         raise ValueError(f"{args.run} holds several runs; choose one: {inside}")
     run = load_run(args.run, data_dir=args.data_dir, model=args.model, task=args.task)
-    written = draw_run(run)
+    formats = ("png", "svg", "pdf") if args.pdf else ("png", "svg")
+    written = draw_run(run, formats=formats)
     if args.attention is not None:
-        written += _draw_attention(args, run[0], run[1])
+        written += _draw_attention(args, run[0], run[1], formats)
     return written
 
 
-def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset) -> list[Path]:
+def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset, formats: Sequence[str]) -> list[Path]:
     from hgeo.models import names
     from hgeo.train import layer_attentions
     from hgeo.viz import attention_figure, attention_rows, attention_table, save_figure
@@ -84,7 +88,8 @@ def _draw_attention(args: argparse.Namespace, model: nn.Module, dataset: Dataset
     rows = attention_rows(dataset.edge_index, dataset.labels, attentions[args.layer - 1], args.attention)
     title = f"layer {args.layer}: whom node {args.attention} listens to"
     name = f"attention-{args.attention}-layer{args.layer}"
-    written = save_figure(attention_figure(rows, args.attention, title=title), args.run / name)
+    figure = attention_figure(rows, args.attention, title=title, class_names=dataset.class_names)
+    written = save_figure(figure, args.run / name, formats)
     table = args.run / f"{name}.md"
     text = f"Layer {args.layer}: whom node {args.attention} listens to.\n\n{attention_table(rows, args.attention)}\n"
     write_atomically(table, text)

@@ -27,4 +27,5 @@ def karate(*, split_seed: int = 0, normalize: Normalize = "auto") -> Dataset:
         label,
         masks={"train": np.array([0, 33]), "val": rest[:8], "test": rest[8:]},
         normalize=normalize,
+        class_names=("Mr. Hi", "Officer"),
     )

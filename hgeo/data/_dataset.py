@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -54,8 +55,9 @@ class Dataset:
     ``edge_index`` is (2, E) with the source row first, symmetric, sorted by destination, without self-loops and
     without duplicates. ``features`` is a dense (N, F) float tensor, or a sparse CSR tensor for bags of words.
     ``labels`` holds -1 where a node has none. The three index tensors are disjoint. ``label_values`` are the
-    numbers that the classes had where they were not 0, 1, 2, …: class ``c`` was ``label_values[c]``. ``origin`` says
-    which files the data were read from, if from any; ``counted`` whether the last features are degrees.
+    numbers that the classes had where they were not 0, 1, 2, …: class ``c`` was ``label_values[c]``; ``class_names``
+    what they are called, if that is known. ``origin`` says which files the data were read from, if from any;
+    ``counted`` whether the last features are degrees.
 
     >>> from hgeo.data import load
     >>> load("karate")
@@ -74,6 +76,7 @@ class Dataset:
     label_values: tuple[int, ...] | None = None
     origin: Origin | None = None
     counted: Counted | None = None
+    class_names: tuple[str, ...] | None = None
 
     @property
     def num_edges(self) -> int:
@@ -168,13 +171,15 @@ def make_dataset(
     num_classes: int | None = None,
     names: dict[str, str] | None = None,
     where: str | None = None,
+    class_names: Sequence[str] | None = None,
 ) -> Dataset:
     """Check raw arrays and bring them into the canonical form of :class:`Dataset`.
 
     ``masks`` maps ``train``, ``val``, ``test`` to boolean masks or to node ids; without it the nodes are split by
     ``split_seed`` (:func:`random_split`). ``names`` says what the caller calls an array, ``where`` where it comes from
     (default: ``name``), both for the error messages. Class numbers with gaps are numbered anew, with a warning; a given
-    ``num_classes`` keeps them, classes without a node included.
+    ``num_classes`` keeps them, classes without a node included. ``class_names`` has a name for each class number that
+    the labels have.
 
     ``normalize="auto"``: non-negative features that are mostly zeros are bags of words, stay sparse, every row is
     divided by its sum, and all rows by one number, so that their mean length is ½; other features are centred and
@@ -197,6 +202,7 @@ def make_dataset(
         )
     edges = _checked_edges(edge_index, num_nodes, f"{place}: {called['edge_index']}")
     label, classes, values = _numbered(label, num_classes, f"{place}: {called['label']}")
+    called_classes = _checked_names(class_names, values or range(classes), place)
     named = len(np.unique(label[label >= 0]))
     if named < 2:
         raise DataError(f"{place}: {called['label']} names {named} class(es), classification needs at least 2")
@@ -230,6 +236,7 @@ def make_dataset(
         val_idx=val,
         test_idx=test,
         label_values=values,
+        class_names=called_classes,
     )
 
 
@@ -316,6 +323,15 @@ def _numbered(label: np.ndarray, num_classes: int | None, what: str) -> tuple[np
         stacklevel=3,
     )
     return place.reshape(-1) - (len(values) - len(known)), len(known), tuple(int(value) for value in known)
+
+
+def _checked_names(names: Sequence[str] | None, values: Sequence[int], place: str) -> tuple[str, ...] | None:
+    """A name for each of the classes whose numbers were ``values``."""
+    if names is None:
+        return None
+    if len(names) <= max(values):
+        raise DataError(f"{place}: class_names has {len(names)} names, but there is a node of class {max(values)}")
+    return tuple(str(names[value]) for value in values)
 
 
 def _checked_features(features: Any, what: str) -> np.ndarray | scipy.sparse.csr_matrix:

@@ -55,6 +55,7 @@ def hierarchy(
         split_seed=split_seed,
         num_classes=branches,
         normalize=normalize,
+        class_names=[f"branch {number + 1}" for number in range(branches)],
     )
 
 

@@ -55,6 +55,28 @@ _DGL = {
 
 NAMED = (*_DGL, "ogbn-arxiv", *HGCN)
 
+# The raw files number the classes; these are the names of Sen et al. (2008) and Namata et al. (2012).
+_CLASS_NAMES = {
+    "cora": (
+        "Theory",
+        "Reinforcement Learning",
+        "Genetic Algorithms",
+        "Neural Networks",
+        "Probabilistic Methods",
+        "Case Based",
+        "Rule Learning",
+    ),
+    "citeseer": (
+        "AI",
+        "Machine Learning",
+        "Information Retrieval",
+        "Databases",
+        "Agents",
+        "Human-Computer Interaction",
+    ),
+    "pubmed": ("Diabetes, experimental", "Diabetes, type 1", "Diabetes, type 2"),
+}
+
 _DGL_ADDRESS = "https://data.dgl.ai/dataset"
 _ARXIV_ADDRESS = "http://snap.stanford.edu/ogb/data/nodeproppred/arxiv.zip"
 _HGCN_ADDRESS = "https://raw.githubusercontent.com/HazyResearch/hgcn/master/data"
@@ -95,7 +117,14 @@ def load_named(
         raise
     except Exception as error:  # whatever NumPy, SciPy and zlib say of a damaged file
         raise DataError(f"{name}: {raw} is damaged ({_first_line(error)})") from error
-    dataset = make_dataset(name, **arrays, split_seed=split_seed, normalize=features.normalize, where=str(raw))
+    dataset = make_dataset(
+        name,
+        **arrays,
+        split_seed=split_seed,
+        normalize=features.normalize,
+        where=str(raw),
+        class_names=_CLASS_NAMES.get(name),
+    )
     return dataclasses.replace(dataset, origin=origin)
 
 

@@ -20,6 +20,7 @@ __all__ = ["from_dgl", "from_npz", "from_pyg"]
 _SPARSE_PARTS = ("feat_data", "feat_indices", "feat_indptr", "feat_shape")
 _CSR_HINT = "feat_data=m.data, feat_indices=m.indices, feat_indptr=m.indptr, feat_shape=m.shape"
 _MASKS = ("train_mask", "val_mask", "test_mask")
+_OPTIONAL = (*_MASKS, "class_names")
 
 
 def from_npz(
@@ -28,8 +29,9 @@ def from_npz(
     """Read ``edge_index`` (2, E), ``feat`` (N, F), ``label`` (N,) and, if there, the three masks from an ``.npz`` file.
 
     Sparse features are the four arrays of a CSR matrix: ``feat_data``, ``feat_indices``, ``feat_indptr``,
-    ``feat_shape``. Without masks the nodes are split by ``split_seed``: 20 a class, 500, 1000. Nothing is unpickled.
-    A file with another ``sha256`` than a given one is refused.
+    ``feat_shape``. Without masks the nodes are split by ``split_seed``: 20 a class, 500, 1000. ``class_names``, an
+    array of texts, is what pictures call the classes. Nothing is unpickled. A file with another ``sha256`` than a given
+    one is refused.
 
     >>> import numpy as np, tempfile, os
     >>> file = os.path.join(tempfile.mkdtemp(), "pairs.npz")
@@ -55,8 +57,19 @@ def from_npz(
         normalize=normalize,
         names={"feat": "feat" if "feat" in arrays else "feat_data"},
         where=str(path),
+        class_names=_texts(arrays.get("class_names"), str(path)),
     )
     return dataclasses.replace(dataset, origin=origin)
+
+
+def _texts(array: np.ndarray | None, where: str) -> list[str] | None:
+    if array is None:
+        return None
+    if array.ndim != 1 or array.dtype.kind != "U":
+        raise DataError(
+            f"{where}: class_names has shape {array.shape} and dtype {array.dtype}, expected a row of texts"
+        )
+    return [str(text) for text in array]
 
 
 def _read(path: Path) -> dict[str, np.ndarray]:
@@ -77,7 +90,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
                     f"{path} has no {', '.join(missing)}; it holds {', '.join(sorted(held)) or 'nothing'}, expected "
                     "edge_index, feat (or feat_data, feat_indices, feat_indptr, feat_shape), label and optional masks"
                 )
-            return {key: _array(archive, key, path) for key in [*wanted, *(mask for mask in _MASKS if mask in held)]}
+            return {key: _array(archive, key, path) for key in [*wanted, *(key for key in _OPTIONAL if key in held)]}
     except (zipfile.BadZipFile, EOFError, OSError) as error:
         raise DataError(f"{path} is not a readable .npz file ({error})") from error
 

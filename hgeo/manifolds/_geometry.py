@@ -9,7 +9,7 @@ its *origin frame*, coordinates (..., d) of the tangent space at one point:
     dist(manifold, x, y)            the most accurate distance known
     translate(manifold, p, x)       the isometry that carries the origin to p, applied to x; p ⊕ x
 
-and what else a layer may want: means, hyperplanes, curvature, a picture, its word in a space string. Without a
+and what else a layer may want: means, hyperplanes, curvature, its word in a space string. Without a
 registered geometry a manifold of vectors is served through its own ``origin``, ``proju``, ``expmap`` and ``logmap``.
 """
 
@@ -202,7 +202,7 @@ class Geometry:
         """The point with that spatial part, within the radius that the dtype can tell apart."""
         self._lacks(manifold, "spatial coordinates", "from_spatial", "use a hyperbolic or flat space")
 
-    # --- entering, showing ---
+    # --- entering, naming ---
 
     def validate(self, manifold: Any, x: Tensor, name: str) -> None:
         """Refuse finite numbers that are no points of the manifold, with the row and by how much."""
@@ -219,16 +219,6 @@ class Geometry:
     def describe(self, manifold: Any, dim: int | None = None) -> str:
         """The space in the notation of space strings, such as ``ball:16,c=0.5,learn``."""
         return describe_word(manifold, dim, self.curvature(manifold))
-
-    def chart(self, manifold: Any, x: Tensor) -> Tensor:
-        """A picture of points of a space of d ≤ 2: numbers (N, d) in the unit disk, hyperbolic space isometrically."""
-        v, k = self.log0(manifold, x) * (self.scale(manifold) / 2), self.curvature(manifold)
-        v = v if k is None or float(k) == 0 else v * k.detach().abs().sqrt().to(v)
-        return v * hm.tan_ratio(-dot(v, v))
-
-    def chart_kind(self, manifold: Any) -> str:
-        """What :meth:`chart` is a picture in: "disk" or "plane"."""
-        return "plane" if self.is_plain(manifold) else "disk"
 
     # --- of any manifold with an origin, expmap and logmap ---
 

@@ -17,7 +17,7 @@ from hgeo.train._pictures import compare_runs, draw_run
 from hgeo.train._ranking import Ranking, guessed
 from hgeo.train._session import Job, Session, embed, load_run, summarize
 from hgeo.train._taxonomy import SEARCHED, TaxonomyStudy, flat_beside
-from hgeo.train._taxonomy_picture import taxonomy_figure
+from hgeo.train._taxonomy_picture import draw_taxonomy, taxonomy_figure
 from hgeo.train._views import View, full_view, khop_view, layered_view, view_for
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "compare_runs",
     "curvatures",
     "draw_run",
+    "draw_taxonomy",
     "embed",
     "fit",
     "fit_hierarchy",

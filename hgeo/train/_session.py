@@ -247,7 +247,8 @@ class Session:
 
     def in_the_way(self) -> Path | None:
         """A file or folder that is there already and that this session would write, if there is one."""
-        pictures = ("embedding.png", "embedding.svg", "embedding.html", "curves.png", "curves.svg")
+        drawn = [f"{name}.{suffix}" for name in ("embedding", "radius", "curves") for suffix in ("png", "svg")]
+        pictures = ("embedding.html", *drawn)
         run = ("config.json", "metrics.jsonl", "result.json", "model.safetensors", "checkpoint", *pictures)
         own = ("session.json", "summary.json", "embedding.png", "embedding.svg")
         targets = [self.path / name for name in own]

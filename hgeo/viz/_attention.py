@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,7 +59,14 @@ def attention_table(rows: list[Listener], node: int) -> str:
     return "\n".join(lines)
 
 
-def attention_figure(rows: list[Listener], node: int, *, title: str = "", most: int = 24) -> Any:
+def attention_figure(
+    rows: list[Listener],
+    node: int,
+    *,
+    title: str = "",
+    most: int = 24,
+    class_names: Sequence[str] | None = None,
+) -> Any:
     """A matplotlib ``Figure``: the node in the middle, its neighbours around it, lines as wide as the weights."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -68,8 +76,8 @@ def attention_figure(rows: list[Listener], node: int, *, title: str = "", most: 
     left_out = len(around) - most
     # neighbours of one class stand together
     around = sorted(around[:most], key=lambda row: (row.label, -row.weight))
-    figure = Figure(figsize=(6.4, 5.6), dpi=150, facecolor="white")
-    axes = figure.add_axes((0.02, 0.02, 0.80, 0.88))
+    figure = Figure(figsize=(5.6, 6.2), dpi=150, facecolor="white")
+    axes = figure.add_axes((0.02, 0.10, 0.96, 0.84))
     largest = max((row.weight for row in around), default=1.0) or 1.0
     for index, row in enumerate(around):
         angle = math.pi / 2 - 2 * math.pi * index / max(len(around), 1)
@@ -90,8 +98,12 @@ def attention_figure(rows: list[Listener], node: int, *, title: str = "", most: 
     axes.axis("off")
     present = sorted({row.label for row in [*around, *([own] if own else [])]})
     handles = [Line2D([], [], linestyle="", marker=marker_of(c), color=color_of(c), markersize=7) for c in present]
-    names = [name_of(c) for c in present]
-    axes.legend(handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
+    names = [name_of(c, class_names) for c in present]
+    legend = axes.legend(
+        handles, names, loc="upper center", bbox_to_anchor=(0.5, 0.03), ncols=2, frameon=False, fontsize=8.5
+    )
+    for text in legend.get_texts():
+        text.set_parse_math(False)  # a dollar in a name is a dollar
     note = f" ({left_out} lighter ones not shown)" if left_out > 0 else ""
     axes.set_title((title or f"whom node {node} listens to") + note, fontsize=11, color=INK, parse_math=False)
     return figure

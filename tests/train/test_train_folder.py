@@ -140,7 +140,7 @@ def test_a_run_writes_no_file_that_a_link_in_its_folder_points_to(tmp_path, prec
     assert precious.read_text() == "mine"
     names = ["config.json", "metrics.jsonl", "result.json", "model.safetensors", "session.json", "summary.json"]
     written += [folder.path / name for name in [*names, "checkpoint/state.safetensors"]]
-    assert len(written) == 12
+    assert len(written) == 14
     assert not any(path.is_symlink() for path in written)
     assert len(folder.metrics()) == 2
 

@@ -40,7 +40,7 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.elements.append((tag, dict(attributes)))
-        if tag != "meta":
+        if tag not in ("meta", "input"):  # which have no end
             self.open.append(len(self.elements) - 1)
 
     def handle_endtag(self, tag):
