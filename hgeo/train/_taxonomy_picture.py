@@ -67,6 +67,7 @@ def _tree_data(embedding: HierarchyEmbedding, pairs: Pairs) -> dict[str, Any]:
         "edge_index": torch.from_numpy(np.stack([parents[child], child])),
         "labels": torch.from_numpy(branch),
         "class_names": [embedding.names[top] for top in tops],
+        "unlabelled": "others",
         "names": embedding.names,
         "parents": torch.from_numpy(parents),
         "weights": torch.from_numpy(below),

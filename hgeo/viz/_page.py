@@ -44,6 +44,7 @@ def embedding_page(
     names: Sequence[str] | None = None,
     parents: Tensor | None = None,
     weights: Tensor | None = None,
+    unlabelled: str = "no label",
 ) -> str:
     """HTML of the embedding: drag by isometries, walk to the boundary, hover, search, filter, keys, light and dark.
 
@@ -59,6 +60,7 @@ def embedding_page(
         names: of the nodes; without any they are called by their numbers.
         parents: (N,), -1 for a root: a node that is chosen shows its path up.
         weights: (N,); the names of the heaviest nodes are shown first.
+        unlabelled: what nodes with the label -1 are called together.
 
     >>> import torch
     >>> "<canvas" in embedding_page(torch.zeros(3, 2))
@@ -88,7 +90,7 @@ def embedding_page(
         "classes": [
             {
                 "label": label,
-                "name": name_of(label, class_names),
+                "name": unlabelled if label < 0 else name_of(label, class_names),
                 "color": color_of(label),
                 "shape": -1 if label < 0 else MARKERS.index(marker_of(label)),
             }

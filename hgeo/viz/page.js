@@ -156,6 +156,12 @@ function drawFrame(width, height) {
   pen.beginPath();
   for (const distance of model().steps) {  // circles about the mean, wherever it is now
     const r = model().at(distance);
+    if (panel().kind === "disk") {  // an isometry makes circles of circles
+      const [x, y] = disk.apply(motion, 0, 0), s = x * x + y * y, w = 1 - r * r * s, [cx, cy] = toScreen(x * (1 - r * r) / w, y * (1 - r * r) / w);
+      const size = radius * r * (1 - s) / w;
+      pen.moveTo(cx + size, cy); pen.arc(cx, cy, size, 0, 2 * Math.PI);
+      continue;
+    }
     let last = null;
     for (let step = 0; step <= 120; step++) {
       const w = step * Math.PI / 60, p = model().apply(motion, r * Math.cos(w), r * Math.sin(w));
@@ -188,14 +194,14 @@ function drawNodes(width, height) {
   for (const kind of data.classes) {
     if (hidden.has(kind.label)) continue;
     const shape = plain ? shapes[0] : shapeOf(kind);
-    pen.beginPath();
+    pen.fillStyle = colourOf(kind); pen.globalAlpha = kind.label < 0 ? .6 : .85; pen.beginPath();
     for (const i of kind.members) {
       if (!shown[i]) continue;
       const x = centreX + radius * px[i], y = centreY - radius * py[i], s = sizeOf(i, base);
       if (x < -9 || y < -9 || x > width + 9 || y > height + 9) continue;
-      if (s < 1.7) pen.rect(x - s, y - s, 2 * s, 2 * s); else shape(pen, x, y, s);
+      if (s < 1.7) pen.fillRect(x - s, y - s, 2 * s, 2 * s); else shape(pen, x, y, s);  // a path of thousands is slow
     }
-    pen.fillStyle = colourOf(kind); pen.globalAlpha = kind.label < 0 ? .6 : .85; pen.fill(); pen.globalAlpha = 1;
+    pen.fill(); pen.globalAlpha = 1;
   }
 }
 function drawSelected() {
@@ -241,8 +247,8 @@ function drawNames(width, height, moving) {
     if (shown[i] && (panel().kind !== "disk" || px[i] * px[i] + py[i] * py[i] < .97)) put(nameOf(i), ...above(i), colours.ink);
   }
 }
-function middle(kind) {  // the node of a class that is nearest to the median of those that are seen
-  const inside = kind.members.filter(i => shown[i]), sorted = axis => inside.map(i => axis[i]).sort((a, b) => a - b);
+function middle(kind) {  // the median of those of a class that are seen, or of some hundreds of them
+  const step = 1 + Math.floor(kind.members.length / 400), inside = kind.members.filter((i, at) => shown[i] && at % step === 0), sorted = axis => inside.map(i => axis[i]).sort((a, b) => a - b);
   const x = sorted(px)[inside.length >> 1] || 0, y = sorted(py)[inside.length >> 1] || 0;
   return toScreen(x, y);
 }

@@ -213,8 +213,9 @@ def test_a_click_lists_the_neighbours_and_a_click_on_one_brings_it_to_the_middle
 
 
 def test_the_wheel_walks_to_the_boundary_until_neighbours_there_are_apart(browser, tmp_path):
-    far = 1 - 1e-7
-    points = torch.tensor([[0.0, 0.0], [far, 0.0], [far * np.cos(2e-7), far * np.sin(2e-7)]], dtype=torch.float64)
+    far, turn = 1 - 1e-7, 2e-7
+    pair = torch.tensor([[far, 0.0], [far * np.cos(turn), far * np.sin(turn)]], dtype=torch.float64)
+    points = torch.cat([torch.zeros(1, 2, dtype=torch.float64), pair, -pair])  # their mean is in the middle
     browser.open(embedding_page(points, hgeo.PoincareBall(c=1.0).double()), tmp_path)
     before = browser.points()
     assert (before[1] - before[2]).norm() < 1e-5
