@@ -10,7 +10,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hgeo.cli._arguments import not_negative, own_modules, positive
 from hgeo.cli._spoken import spoken_warnings
@@ -33,6 +33,7 @@ examples:
   hgeo train --out runs/x --resume                       go on where a run was interrupted
 """
 
+_HGCN_SEED = 1234  # of the splits that its papers report
 _WORTH_THREADS = 2_000_000  # edges and entries of the features; below it a step takes some milliseconds
 
 
@@ -63,7 +64,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=positive, help="number of seeds (default: 1; bare `hgeo train`: 3)")
     parser.add_argument("--first-seed", type=not_negative, metavar="SEED", help="the first of them (default: 0)")
     parser.add_argument(
-        "--split-seed", type=not_negative, metavar="SEED", help="of data without a public split (default: 0)"
+        "--split-seed",
+        type=not_negative,
+        metavar="SEED",
+        help="of what is split at random (default: 0; of official splits 1234)",
     )
     parser.add_argument("--out", type=Path, help="run folder (default: a new one under runs/)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, with the options it had")
@@ -113,7 +117,7 @@ def run(args: argparse.Namespace) -> int:
     session = None
     try:
         session = _resumed(args) if args.resume else _planned(args)
-        results, failures = _train(session, resume=args.resume)
+        done = _train(session, resume=args.resume)
     except KeyboardInterrupt:
         begun = session is not None and (session.path / "session.json").is_file()
         how = f"go on with: hgeo train --resume --out {session.path}" if session and begun else "nothing was begun"
@@ -122,11 +126,11 @@ def run(args: argparse.Namespace) -> int:
     except (ValueError, OSError, ImportError) as error:
         print(f"hgeo train: {error}", file=sys.stderr)
         return 2
-    for failure in failures:
+    for failure in done.failures:
         print(f"hgeo train: {failure}", file=sys.stderr)
-    if results:
-        _report(session, results, as_json=args.json)
-    return 1 if failures else 0
+    if done.results:
+        _report(session, done, as_json=args.json)
+    return 1 if done.failures else 0
 
 
 def _planned(args: argparse.Namespace) -> Session:
@@ -156,7 +160,7 @@ def _planned(args: argparse.Namespace) -> Session:
             split=args.split,
             features=args.features or "auto",
             seed=seed,
-            split_seed=args.split_seed or 0,
+            split_seed=_HGCN_SEED if args.split == "official" and args.split_seed is None else args.split_seed or 0,
             data_dir=args.data_dir,
             device=args.device or "cpu",
             dtype=args.dtype or "float32",
@@ -237,8 +241,16 @@ def _value(text: str) -> Any:
         return text
 
 
-def _train(session: Session, *, resume: bool) -> tuple[list[dict[str, Any]], list[str]]:
-    """What came out of each run, and a line for each that gave no model."""
+class _Outcome(NamedTuple):
+    """What came out of each run, a line for each that gave no model, and what needs no learning beside them."""
+
+    results: list[dict[str, Any]]
+    failures: list[str]
+    beside: dict[str, dict[str, float]]
+    task: Task
+
+
+def _train(session: Session, *, resume: bool) -> _Outcome:
     from hgeo.train import TrainingError
 
     tasks: dict[tuple[Any, ...], Task] = {}
@@ -250,23 +262,24 @@ def _train(session: Session, *, resume: bool) -> tuple[list[dict[str, Any]], lis
             job.check(tasks[_data_of(job)])  # a wrong option speaks before a folder is made
         _use_threads(session, [task.dataset for task in tasks.values()])
         session.write([tasks[_data_of(job)].dataset.origin for job in session.jobs])
-        results, failures = [], []
+        first = tasks[_data_of(session.jobs[0])]
+        done = _Outcome([], [], first.beside(), first)
         for number, job in enumerate(session.jobs):
             folder = session.folder(job)
             place = f" ({number + 1}/{len(session.jobs)})" if len(session.jobs) > 1 else ""
             with _progress(f"{job.model} seed {job.seed}{place}", folder) as on_epoch:
                 try:
-                    results.append(job.run(tasks[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
+                    done.results.append(job.run(tasks[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
                 except TrainingError as error:
-                    failures.append(f"{job.model} seed {job.seed}: {error}")
+                    done.failures.append(f"{job.model} seed {job.seed}: {error}")
                     folder.discard()
-        if not results:
+        if not done.results:
             session.discard()
-            return results, failures
-        session.write_result(results)
+            return done
+        session.write_result(done.results, done.beside)
         if session.pictures:
             _draw(session, tasks)
-    return results, failures
+    return done
 
 
 def _data_of(job: Job) -> tuple[Any, ...]:
@@ -330,24 +343,26 @@ def _progress(name: str, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]
         yield on_epoch
 
 
-def _report(session: Session, results: list[dict[str, Any]], *, as_json: bool) -> None:
+def _report(session: Session, done: _Outcome, *, as_json: bool) -> None:
     from hgeo.models import find
-    from hgeo.tasks import find_task
     from hgeo.train import plain, summarize
 
-    rows = summarize(results)
+    rows = summarize(done.results)
     if as_json:
-        print(json.dumps(plain({"out": str(session.path), "summary": rows, "runs": results}), indent=2))
+        found = {"out": str(session.path), "summary": rows, "beside": done.beside, "runs": done.results}
+        print(json.dumps(plain(found), indent=2))
         return
-    job = session.jobs[0]
-    task, seeds = find_task(job.task), len({job.seed for job in session.jobs})
-    print(f"{job.dataset}, {'1 seed' if seeds == 1 else f'{seeds} seeds'}, {task.title}")
-    titles = "".join(f" {title:>14}" for title in task.columns.values())
+    columns, seeds = done.task.columns, len({job.seed for job in session.jobs})
+    print(f"{session.jobs[0].dataset}, {'1 seed' if seeds == 1 else f'{seeds} seeds'}, {done.task.title}")
+    titles = "".join(f" {title:>14}" for title in columns.values())
     print(f"{'model':<20} {'space':<18}{titles} {'epochs':>7} {'CPU s':>7}")
     for row in rows:
-        cells = "".join(f" {_cell(row[key]) if key in row else '-':>14}" for key in task.columns)
+        cells = "".join(f" {_cell(row[key]) if key in row else '-':>14}" for key in columns)
         numbers = f"{row['epochs']['mean']:>7.0f} {row['cpu_seconds']['mean']:>7.1f}"
         print(f"{find(row['model']).label:<20} {row['space']:<18}{cells} {numbers}")
+    for name, scores in done.beside.items():
+        cells = "".join(f" {f'{scores[key]:.3f}' if key in scores else '-':>14}" for key in columns)
+        print(f"{name:<38}{cells} {'-':>7} {'-':>7}")
     print(f"\n{session.path}: configuration, metrics, weights and results")
     for picture in sorted(session.path.rglob("embedding.png"), key=lambda path: len(path.parts)):
         page = picture.with_suffix(".html")

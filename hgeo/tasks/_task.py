@@ -63,7 +63,7 @@ class Task(abc.ABC):
 
     Settings: ClassVar[type] = NoSettings
     title: ClassVar[str] = "test nodes"
-    columns: ClassVar[Mapping[str, str]] = {}
+    columns: Mapping[str, str] = {}
     splits: ClassVar[tuple[str, ...]] = ()
     usual: ClassVar[Mapping[str, Any]] = {}
 
@@ -142,7 +142,7 @@ def find_task(name: str) -> type[Task]:
 
     >>> find_task("node")
     Traceback (most recent call last):
-    ValueError: no task 'node'; known: nodes, or package.module:Class
+    ValueError: no task 'node'; known: nodes, links, distances, or package.module:Class
     """
     if name in _TASKS:
         return _TASKS[name]

@@ -9,7 +9,7 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -269,9 +269,12 @@ class Session:
         jobs = [job.to_dict(origin) for job, origin in zip(self.jobs, origins, strict=True)]
         write_json(self.path / "session.json", {"threads": self.threads, "pictures": self.pictures, "jobs": jobs})
 
-    def write_result(self, results: Sequence[dict[str, Any]]) -> None:
-        """``summary.json``: mean and spread over seeds."""
-        write_json(self.path / "summary.json", {"summary": summarize(results), "runs": list(results)})
+    def write_result(
+        self, results: Sequence[dict[str, Any]], beside: Mapping[str, Mapping[str, float]] | None = None
+    ) -> None:
+        """``summary.json``: mean and spread over seeds, and the scores of what needs no learning."""
+        found = {"summary": summarize(results), "beside": dict(beside or {}), "runs": list(results)}
+        write_json(self.path / "summary.json", found)
 
     def folder(self, job: Job) -> RunFolder:
         """A single job owns the session's folder; of several each has one inside."""
