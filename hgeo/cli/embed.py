@@ -24,6 +24,7 @@ examples:
   hgeo embed tree                                        a generated tree, in the hyperbolic plane
   hgeo embed taxonomy.tsv --closure --space lorentz:10 --hold-out 0.1 --out runs/mine
   hgeo embed wordnet --space lorentz:10 --alone          WordNet's nouns, from its dictionary files
+  hgeo embed wordnet --below mammal.n.01 --hold-out 0.5  of them, mammals
   hgeo embed runs/mine/vectors.npz --nearest dog
   hgeo embed taxonomy.tsv --out runs/mine --resume       go on where it was interrupted, with the same options
 """
@@ -44,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--parent", metavar="COLUMN", help="the column of parents")
     parser.add_argument("--closure", action="store_true", help="parents of parents are parents (WordNet: always)")
+    parser.add_argument("--below", metavar="NAME", help="only this node and what is under it")
     parser.add_argument("--data-dir", help="folder of WordNet's dictionary (default: $WNSEARCHDIR, /usr/share/wordnet)")
     parser.add_argument("--space", help="where, such as lorentz:10 or ball:2 (default: lorentz:10; tree: ball:2)")
     parser.add_argument("--loss", choices=("softmax", "cones"), help="default: softmax; cones: entailment cones")
@@ -100,6 +102,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _pairs(args: argparse.Namespace) -> Pairs:
+    pairs = _all_pairs(args)
+    return pairs.below(args.below) if args.below else pairs
+
+
+def _all_pairs(args: argparse.Namespace) -> Pairs:
     from hgeo.data import random_taxonomy, read_pairs, read_wordnet
 
     word, _, part = args.source.partition(":")

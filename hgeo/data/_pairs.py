@@ -50,6 +50,28 @@ class Pairs:
             hint = f"; did you mean {' or '.join(near)}?" if near else ""
             raise DataError(f"no node is called {name!r}{hint}") from None
 
+    def below(self, name: str) -> Pairs:
+        """The pairs of a node and of what is under it, however far.
+
+        >>> random_taxonomy(40).below("root/1").names[:3]
+        ('root/1', 'root/1/0', 'root/1/1')
+        """
+        children: list[list[int]] = [[] for _ in range(self.count)]
+        for child, parent in self.index.tolist():
+            children[parent].append(child)
+        reached = np.zeros(self.count, dtype=bool)
+        waiting = [self.place(name)]
+        while waiting:
+            node = waiting.pop()
+            if not reached[node]:
+                reached[node] = True
+                waiting += children[node]
+        if reached.sum() < 2:
+            raise DataError(f"nothing is under {name!r}")
+        number = np.cumsum(reached) - 1
+        index = number[self.index[reached[self.index].all(axis=1)]]
+        return Pairs(tuple(self.names[node] for node in np.flatnonzero(reached)), index)
+
     def closure(self) -> Pairs:
         """Adds the parents of parents: every pair of a node and one that is above it."""
         parents: list[list[int]] = [[] for _ in range(self.count)]

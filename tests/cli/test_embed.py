@@ -71,6 +71,14 @@ def test_a_wrong_request_gets_one_line_and_leaves_nothing(taxonomy, tmp_path, ca
     assert not (tmp_path / "run").exists()
 
 
+def test_a_branch_of_a_taxonomy_may_be_taken(taxonomy, tmp_path, capsys):
+    assert embed(taxonomy, tmp_path / "run", "--below", "root/0", "--alone", "--no-pictures", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["nodes"] == sum(name.startswith("root/0") for name in random_taxonomy(30).names)
+    assert embed(taxonomy, tmp_path / "other", "--below", "roo/0") == 2
+    assert "no node is called 'roo/0'; did you mean root/0" in capsys.readouterr().err
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
     assert embed(str(tmp_path / "none.tsv"), tmp_path / "run") == 2
     assert "no file" in capsys.readouterr().err

@@ -74,6 +74,17 @@ def test_the_closure_has_every_pair_of_a_node_and_one_above_it(tmp_path):
     assert named(closed.closure()) == named(closed)
 
 
+def test_a_branch_is_a_node_and_all_that_is_under_it(tmp_path):
+    pairs = read_pairs(written(tmp_path, "x\ta\nb\ta\nc\tb\nd\tc\nd\tx\ne\tx\n"))
+    assert named(pairs.below("b")) == {("c", "b"), ("d", "c")}
+    assert named(pairs.closure().below("b")) == {("c", "b"), ("d", "c"), ("d", "b")}
+    assert named(pairs.below("a")) == named(pairs)
+    with pytest.raises(DataError, match="nothing is under 'e'"):
+        pairs.below("e")
+    with pytest.raises(DataError, match="no node is called 'z'"):
+        pairs.below("z")
+
+
 def test_hidden_and_known_pairs_are_all_pairs_and_none_is_both():
     pairs = random_taxonomy(60).closure()
     known, hidden = pairs.hide(0.3, seed=4)
