@@ -60,12 +60,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--first-split", type=not_negative, default=0, metavar="SEED", help="default: 0")
     parser.add_argument("--seeds", type=positive, default=1, help="so many seeds for each (default: 1)")
     parser.add_argument("--seed", type=not_negative, help="the first of them (default: 0)")
-    parser.add_argument("--epochs", type=positive, help="default: 300")
-    parser.add_argument("--lr", type=float, help="learning rate, falling linearly (default: 0.1)")
+    parser.add_argument("--epochs", type=positive, help="default: 300; 100 for flat ones beside, of hidden pairs")
+    parser.add_argument(
+        "--lr",
+        type=float,
+        help="learning rate, falling linearly (default: 0.1, and less where a search on mammals found so)",
+    )
     parser.add_argument("--burn-in", type=not_negative, metavar="EPOCHS", help="at a tenth of it (default: 10)")
     parser.add_argument("--negatives", type=positive, help="a pair (default: 50)")
     parser.add_argument("--batch", type=positive, help="pairs a step (default: 16)")
-    parser.add_argument("--temperature", type=float, help="distances are divided by it (default: 1)")
+    parser.add_argument(
+        "--temperature", type=float, help="distances are divided by it (default: 0.4; flat ones: 0.3 to 1)"
+    )
     parser.add_argument("--threads", type=positive, help="default: torch's; the result does not depend on it")
     parser.add_argument("--out", type=Path, help="folder (default: a new one under runs/)")
     parser.add_argument("--resume", action="store_true", help="go on in --out, with the same options")
@@ -121,7 +127,7 @@ def _all_pairs(args: argparse.Namespace) -> Pairs:
 
 def _planned(args: argparse.Namespace) -> TaxonomyStudy:
     """What was asked for, and a folder for it; where it goes on, the same as before."""
-    from hgeo.train import HierarchySettings, TaxonomyStudy, flat_beside
+    from hgeo.train import TaxonomyStudy, flat_beside
 
     pairs = _pairs(args)
     space = args.space or ("ball:2" if args.source == "tree" else "lorentz:10")
@@ -137,7 +143,7 @@ def _planned(args: argparse.Namespace) -> TaxonomyStudy:
         args.out or _fresh(Path(args.source.replace(":", "-")).stem, space),
         space=space,
         beside=() if args.alone else flat_beside(space),
-        settings=HierarchySettings(**given),
+        given=given,
         hold_out=args.hold_out,
         splits=args.splits,
         seeds=args.seeds,

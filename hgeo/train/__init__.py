@@ -9,7 +9,7 @@ by their front doors and knows nothing of tables, papers or the command line.
 from hgeo.models import TrainSettings
 from hgeo.train._fit import FitResult, TrainingError, TrainingWarning, fit
 from hgeo.train._folder import RunFolder, plain
-from hgeo.train._hierarchy import HierarchyEmbedding, HierarchySettings, fit_hierarchy, load_vectors
+from hgeo.train._hierarchy import HierarchyEmbedding, HierarchySettings, fit_hierarchy, load_vectors, usual_settings
 from hgeo.train._interrupt import Interrupted
 from hgeo.train._monitor import Health, curvatures, inspect, layer_attentions
 from hgeo.train._optimizer import make_optimizer
@@ -56,5 +56,6 @@ __all__ = [
     "plain",
     "summarize",
     "taxonomy_figure",
+    "usual_settings",
     "view_for",
 ]

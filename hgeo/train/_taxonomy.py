@@ -21,6 +21,7 @@ from hgeo.train._hierarchy import (
     fit_hierarchy,
     hierarchy_digest,
     load_vectors,
+    usual_settings,
 )
 from hgeo.train._ranking import guessed
 
@@ -29,9 +30,9 @@ __all__ = ["SEARCHED", "TaxonomyStudy", "flat_beside"]
 #: what a search tries, every combination, the same for every contestant
 SEARCHED: dict[str, tuple[Any, ...]] = {
     "lr": (0.03, 0.1),
-    "temperature": (1.0, 0.6),
-    "negatives": (50, 200),
-    "epochs": (100, 300),
+    "temperature": (0.4, 0.6),
+    "negatives": (20, 50),
+    "epochs": (100, 400),
 }
 _VALIDATION = 0.2  # of the known pairs
 _SEARCH_SEED = 1000  # no seed of a reported run
@@ -53,13 +54,14 @@ class TaxonomyStudy:
         folder: where runs and results go.
         space: the contestant that this is about.
         beside: others, trained with the same effort.
+        given: settings that all of them get; the others are the usual ones of each (:func:`usual_settings`).
     """
 
     pairs: Pairs
     folder: Path
     space: str = "lorentz:10"
     beside: tuple[str, ...] = ()
-    settings: HierarchySettings = field(default_factory=HierarchySettings)
+    given: dict[str, Any] = field(default_factory=dict)
     hold_out: float = 0.0
     splits: int = 1
     seeds: int = 1
@@ -74,14 +76,14 @@ class TaxonomyStudy:
             ValueError: the folder holds another study, or one that is not to be gone on with.
         """
         for space in self.contestants:
-            parse_space(re.sub(r"^inner\b", "euclidean", space))
+            self._for(space)
         if self.hold_out:
             self.split(self.first_split)  # refuses a share that hides nothing
         asked = {
             "pairs": hierarchy_digest(self.pairs),
             "space": self.space,
             "beside": list(self.beside),
-            "settings": asdict(self.settings),
+            "given": self.given,
             "hold_out": self.hold_out,
             "splits": self.splits,
             "seeds": self.seeds,
@@ -111,7 +113,7 @@ class TaxonomyStudy:
             known, hidden = self.split(split)
             settings = self._chosen(known, split, space, on_epoch) if self.search else self._for(space)
             for number in range(self.seeds):
-                seeded = replace(settings, seed=self.settings.seed + number)
+                seeded = replace(settings, seed=self._first_seed + number)
                 rows.append(self._one(known, hidden, split, space, seeded, on_epoch))
         return rows
 
@@ -133,7 +135,7 @@ class TaxonomyStudy:
 
     def first(self) -> HierarchyEmbedding:
         """The embedding in ``space`` of the first split and seed."""
-        return load_vectors(self._path(self.first_split, self.space, self.settings.seed) / "vectors.npz")
+        return load_vectors(self._path(self.first_split, self.space, self._first_seed) / "vectors.npz")
 
     def summary(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         """Mean and standard deviation over splits and seeds, a dict a contestant."""
@@ -149,9 +151,13 @@ class TaxonomyStudy:
         return table
 
     def _for(self, space: str) -> HierarchySettings:
-        """Cones are for the curved one alone."""
-        curved = space == self.space or self.settings.loss == "softmax"
-        return self.settings if curved else replace(self.settings, loss="softmax")
+        """What is given, cones for the curved one alone, and the usual settings."""
+        given = self.given if space == self.space else {**self.given, "loss": "softmax"}
+        return usual_settings(space, hidden=bool(self.hold_out), **given)
+
+    @property
+    def _first_seed(self) -> int:
+        return int(self.given.get("seed", 0))
 
     def _path(self, split: int, space: str, seed: int) -> Path:
         return self.folder / f"{_word(space)}-split{split}-seed{seed}"

@@ -94,7 +94,7 @@ def test_training_sees_no_hidden_pair_neither_as_a_pair_nor_as_known(tmp_path, m
     if hierarchy.available():
         pytest.skip(hierarchy.available())
     monkeypatch.setattr("hgeo.train._taxonomy.SEARCHED", {"lr": (0.1, 0.2)})
-    study = TaxonomyStudy(TREE, tmp_path, "lorentz:3", ("inner:3",), QUICK, hold_out=0.4, splits=2, search=True)
+    study = TaxonomyStudy(TREE, tmp_path, "lorentz:3", ("inner:3",), vars(QUICK), hold_out=0.4, splits=2, search=True)
     epoch, seen = hierarchy.epoch, []
 
     def watch(family, points, pairs, known, **options):
