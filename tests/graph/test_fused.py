@@ -483,6 +483,20 @@ def test_a_default_device_is_for_others() -> None:
     assert {t.device.type for t in (out, u.grad, again, conv.weight.grad, factors)} == {"cpu"}
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="torch's pool is libgomp's on Linux only")
+def test_kernels_run_in_the_threads_of_torch_and_start_none() -> None:
+    graph = make_graph("symmetric", nodes=600, edges=12000)
+    inputs = make_inputs(graph, [-1.0], dim=32)
+    before, alive = torch.get_num_threads(), threading.active_count()
+    try:
+        torch.set_num_threads(2)
+        assert _cpu._torchs_pool(2) is not None
+        evaluate(graph, inputs, "fused")
+    finally:
+        torch.set_num_threads(before)
+    assert threading.active_count() == alive
+
+
 def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on(monkeypatch) -> None:
     program, caller = _cpu._Program([0] * PART, []), threading.current_thread()
 

@@ -7,6 +7,7 @@ import functools
 import itertools
 import math
 import os
+import sys
 import threading
 from array import array
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ from hgeo.kernels.attention._layout import (
     PHASE,
     REALS,
     ROW,
+    TEAM,
     Slots,
     padded_dims,
     part_words,
@@ -74,10 +76,31 @@ class _Program:
         """Do it all, by more than one thread if there is enough work."""
         self._assemble(slots)
         threads = torch.get_num_threads() if work >= _SERIAL_WORK else 1
-        if threads > 1:
-            queue = _helpers(threads - 1)
-            for _ in range(threads - 1):
-                queue.put(self._help)  # keeps what it needs alive, if it starts late
+        if threads == 1:
+            self._take_part()
+        elif (pool := _torchs_pool(threads)) is not None:
+            self._run_in(pool, threads)
+        else:
+            self._run_in_threads_of_our_own(threads)
+
+    def _run_in(self, pool: Callable[[int, int, int, int], None], threads: int) -> None:
+        """By the threads that torch's operators run in: threads of our own would share cores with them, which wait
+        busily for the next operator."""
+        bytes_a_thread = -(-self.scratch // 64) * 64
+        begin, count = self._begin, len(self.phases)
+        drive, yields = kernel_address(64, 8, "drive"), _yield_address()
+        try:
+            memory = _memory.address(threads * bytes_a_thread)
+            words = (drive, begin, count, yields, memory, bytes_a_thread)
+            team = array("q", (*words, *[0] * (TEAM - len(words))))
+            pool(kernel_address(64, 8, "team"), team.buffer_info()[0], threads, 0)
+        finally:
+            _memory.tidy()
+
+    def _run_in_threads_of_our_own(self, threads: int) -> None:
+        queue = _helpers(threads - 1)
+        for _ in range(threads - 1):
+            queue.put(self._help)  # keeps what it needs alive, if it starts late
         self._take_part()
         if self.errors:
             raise self.errors[0]
@@ -115,13 +138,17 @@ class _Program:
             self.errors.append(error)
 
     def _take_part(self) -> None:
-        place, length = self.words.buffer_info()
-        count = len(self.phases)
+        drive, memory = load_kernel(64, 8, "drive"), _memory.address(self.scratch)
         try:
-            begin = place + 8 * (length - PHASE * count)
-            load_kernel(64, 8, "drive")(begin, 0, count, _memory.address(self.scratch), _yield_address())
+            drive(self._begin, 0, len(self.phases), memory, _yield_address())
         finally:
             _memory.tidy()
+
+    @property
+    def _begin(self) -> int:
+        """The address of the first phase."""
+        place, length = self.words.buffer_info()
+        return int(place + 8 * (length - PHASE * len(self.phases)))
 
 
 class _Memory(threading.local):
@@ -152,6 +179,31 @@ def _yield_address() -> int:
     if os.name == "nt":
         return ctypes.cast(ctypes.WinDLL("kernel32").SwitchToThread, ctypes.c_void_p).value or 0  # type: ignore[attr-defined]
     return ctypes.cast(ctypes.CDLL(None).sched_yield, ctypes.c_void_p).value or 0
+
+
+@functools.cache
+def _openmp() -> tuple[Any, Any, int] | None:
+    """What runs a function in every thread of the OpenMP that torch loaded, what says how many these are, and the
+    process; None where torch uses something else."""
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None)
+    try:
+        pool, count = library.GOMP_parallel, library.omp_get_max_threads
+    except AttributeError:
+        return None
+    pool.argtypes, pool.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
+    return pool, count, os.getpid()
+
+
+def _torchs_pool(threads: int) -> Callable[[int, int, int, int], None] | None:
+    """GOMP_parallel(function, argument, threads, flags) of torch's own OpenMP, which is the one that has its number of
+    threads; None where it cannot be used, as in a child process, where its threads are gone."""
+    found = _openmp()
+    if found is None or found[1]() != threads or found[2] != os.getpid():
+        return None
+    pool: Callable[[int, int, int, int], None] = found[0]
+    return pool
 
 
 _queues: dict[int, tuple[SimpleQueue[Callable[[], None]], list[threading.Thread]]] = {}

@@ -44,6 +44,7 @@ from hgeo.kernels.attention._layout import (
     PHASE_NEXT,
     REALS,
     ROW,
+    TEAM_NEXT,
     Slots,
     edge_lanes,
 )
@@ -1056,7 +1057,18 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                 if looked > _PATIENCE:
                     call(partial, ())
 
+    def team(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
+        """What each thread of torch's own pool does: it drives a program with scratch memory of its own.
+
+        Six integers: the address of ``drive``, of the phases, their number, of a function that lets other threads run,
+        of the scratch memory, its bytes a thread; and, TEAM_NEXT integers on, how many threads have come.
+        """
+        comes = fetch_add(args + 8 * TEAM_NEXT, 1)
+        memory = load(args, 4, _INT) + comes * load(args, 5, _INT)
+        call(load(args, 0, _INT), (load(args, 1, _INT), 0, load(args, 2, _INT), memory, load(args, 3, _INT)))
+
     return {
+        "team": team,
         "drive": drive,
         "points": points,
         "points_backward": points_backward,

@@ -15,6 +15,8 @@ __all__ = [
     "REALS",
     "ROW",
     "ROW_PADDING",
+    "TEAM",
+    "TEAM_NEXT",
     "Slots",
     "edge_lanes",
     "padded_dims",
@@ -128,6 +130,8 @@ def part_words(dims: Sequence[int], padded: Sequence[int]) -> list[int]:
 
 # 64-bit integers of a phase; the two counters that threads share have a cache line each.
 PHASE, PHASE_NEXT, PHASE_DONE = 24, 8, 16
+# what a team of threads reads; its counter has a cache line of its own, too
+TEAM, TEAM_NEXT = 24, 8
 
 
 def phase(
