@@ -66,7 +66,7 @@ _BACKENDS = {
             _why_not_fused,
             _torch.edge_distance,
             _torch.edge_softmax,
-            _torch.weighted_sum,
+            _fused.weighted_sum,
             _fused.plan,
         ),
         Backend(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from hgeo.graph import _torch
 from hgeo.graph._graph import values_unknown
 from hgeo.graph._work import OneCall
 from hgeo.kernels.attention import (
@@ -18,6 +19,7 @@ from hgeo.kernels.attention import (
     Kept,
     available_on_cpu,
     fused_attention,
+    neighbour_sum,
     transposed,
 )
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from hgeo.graph._graph import Graph
     from hgeo.graph._work import Work
 
-__all__ = ["available", "plan"]
+__all__ = ["available", "plan", "weighted_sum"]
 
 
 def available(device: str | torch.device = "cpu") -> tuple[bool, str]:
@@ -86,10 +88,24 @@ def plan(work: Work) -> OneCall | str:
     """Scores, softmax and sum in one call, and points if nothing but exp0 and an ELU on the ball follow."""
     if work.u.device.type != "cpu" and work.several_parts:
         return f"the manifold has {len(work.parts or ())} parts, which only the kernels for a CPU know"
-    if work.graph.num_src >= 2**31 or work.graph.num_edges >= 2**31 - ROW_PADDING:
+    if not _counts_in_32_bits(work.graph):
         return "the kernels count nodes and edges in 32 bits"
     finishes = work.ends_in_a_point
     return OneCall(functools.partial(_attend, finishes=finishes), finishes)
+
+
+def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor) -> Tensor:
+    """Of weights that are all 1 by one kernel where the numbers are at hand; else as torch's backend does it."""
+    known = weights is None and values.device.type == "cpu" and values.numel() and not values_unknown(values, graph.col)
+    if not known or torch._C._are_functorch_transforms_active() or not _counts_in_32_bits(graph):
+        return _torch.weighted_sum(graph, weights, values)
+    symmetric = graph.is_symmetric
+    sums = neighbour_sum(values.flatten(1), _lists(graph, symmetric), graph.num_edges, symmetric)
+    return sums.view(-1, *values.shape[1:])
+
+
+def _counts_in_32_bits(graph: Graph) -> bool:
+    return graph.num_src < 2**31 and graph.num_edges < 2**31 - ROW_PADDING
 
 
 def _attend(work: Work, *, finishes: bool) -> tuple[Tensor, Tensor | None]:

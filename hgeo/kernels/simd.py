@@ -37,6 +37,7 @@ __all__ = [
     "slope_flat_or_hyperbolic",
     "slope_spherical",
     "store",
+    "vadd",
     "vdots",
     "velu",
     "velu_slope",
@@ -215,6 +216,12 @@ def _splat(builder: ir.IRBuilder, scalar: ir.Value, lanes: ir.VectorType) -> ir.
     first = builder.insert_element(undefined, scalar, ir.Constant(ir.IntType(32), 0))
     zeros = ir.Constant(ir.VectorType(ir.IntType(32), lanes.count), [0] * lanes.count)
     return builder.shuffle_vector(first, undefined, zeros)
+
+
+@intrinsic
+def vadd(typingctx: Any, a: Any, b: Any) -> Any:
+    """a + b."""
+    return a(a, a), lambda context, builder, signature, args: builder.fadd(*args, flags=_FUSE)
 
 
 @intrinsic

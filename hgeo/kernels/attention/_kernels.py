@@ -60,6 +60,7 @@ from hgeo.kernels.simd import (
     slope_flat_or_hyperbolic,
     slope_spherical,
     store,
+    vadd,
     vdots,
     velu,
     velu_slope,
@@ -1033,6 +1034,46 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                     store(grad_u, source + t, real(g))
         store(partial, 1, load(partial, 1, _DOUBLE) + by_k)
 
+    def pad(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
+        """Rows [begin, end) of u become those of the table, padded to whole tiles."""
+        args, _, _ = row_of(args)
+        u, table = load(args, _AT.u, _INT), load(args, _AT.table, _INT)
+        dim, padded = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT)
+        for j in range(begin, end):
+            copy_padded(u, j * dim, dim, table, j * padded, padded, 1.0)
+
+    def neighbour_sum(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
+        """Sums of the table's rows over the edges of every destination, for row blocks [begin, end)."""
+        args, _, _ = row_of(args)
+        rowptr, col, rows = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT), load(args, _AT.num_dst, _INT)
+        table, out = load(args, _AT.table, _INT), load(args, _AT.out, _INT)
+        dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
+        fetching = load(args, _AT.num_src, _INT) * padded * size > _NEAR
+        lines = min((padded + line - 1) // line, _MAX_LINES) * line
+        for b in range(begin, end):
+            r0, r1, _, _ = block_of(rowptr, rows, block, b)
+            for i in range(r0, r1):
+                e0, e1 = load(rowptr, i, _INT), load(rowptr, i + 1, _INT)
+                if fetching:
+                    for e in range(e0, e1):
+                        place = _INT(load(col, e + _AHEAD, _ID)) * padded
+                        for t in range(0, lines, line):
+                            prefetch(table, place + t, real)
+                for t in range(0, padded, width):
+                    even, odd = vsplat(real(zero), width), vsplat(real(zero), width)
+                    for e in range(e0, e1 - 1, 2):
+                        even = vadd(even, vload(table, _INT(load(col, e, _ID)) * padded + t, real, width))
+                        odd = vadd(odd, vload(table, _INT(load(col, e + 1, _ID)) * padded + t, real, width))
+                    if (e1 - e0) % 2 == 1:
+                        even = vadd(even, vload(table, _INT(load(col, e1 - 1, _ID)) * padded + t, real, width))
+                    total = vadd(even, odd)
+                    if t + width <= dim:
+                        vstore(out, i * dim + t, total)
+                    else:
+                        vstore(scratch, 0, total)
+                        for x in range(dim - t):
+                            store(out, i * dim + t + x, load(scratch, x, real))
+
     def drive(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
         """Phases [begin, end) of a program, by as many threads as call this; see _layout.phase.
 
@@ -1070,6 +1111,8 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
     return {
         "team": team,
         "drive": drive,
+        "pad": pad,
+        "neighbour_sum": neighbour_sum,
         "points": points,
         "points_backward": points_backward,
         "pack": pack,

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from hgeo.kernels.attention._arguments import Inputs, Kept
+from hgeo.kernels.attention._arguments import EdgeLists, Inputs, Kept
 
-__all__ = ["fused_attention", "no_second_derivative"]
+__all__ = ["fused_attention", "neighbour_sum", "no_second_derivative"]
 
 _KINDS = {Tensor: "Tensor", Tensor | None: "Tensor?", list[int]: "SymInt[]", int: "SymInt", bool: "bool"}
 _TAKES = typing.get_type_hints(Inputs)
@@ -166,6 +166,33 @@ class _FusedAttention(torch.autograd.Function):
             by_bias = by_bias.sum(1, keepdim=True)
         found = zip(needs, (by_u, by_k, by_beta, by_scale, by_bias, by_out_k), strict=True)
         return None, None, *(value if needed else None for needed, value in found)
+
+
+class _NeighbourSum(torch.autograd.Function):
+    """Rows added up over neighbours; the derivative is the same along the edges back, as often as one likes."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, rows: Tensor, there: tuple[Tensor, Tensor], back: tuple[Tensor, Tensor], edges: int
+    ) -> Tensor:
+        ctx.lists, ctx.edges = (there, back), edges
+        sums: Tensor = _implementation(rows.device).neighbour_sum(rows, *there, edges)
+        return sums
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        there, back = ctx.lists
+        return _NeighbourSum.apply(grads[0], back, there, ctx.edges), None, None, None
+
+
+def neighbour_sum(rows: Tensor, lists: EdgeLists, num_edges: int, symmetric: bool) -> Tensor:
+    """(num_dst, d): the rows (num_src, d) of the sources of every destination's edges, added up; on a CPU only.
+
+    Not for tracing, nor for the transformations of torch.func.
+    """
+    there = lists.rowptr, lists.col
+    sums: Tensor = _NeighbourSum.apply(rows, there, there if symmetric else (lists.colptr, lists.csc_row), num_edges)
+    return sums
 
 
 def _differentiable(compute: Callable[..., Any], inputs: Inputs) -> Any:
