@@ -28,6 +28,7 @@ from hgeo.nn.pool import Pool
 from hgeo.nn.residual import Residual
 from hgeo.nn.rmsnorm import RMSNorm
 from hgeo.nn.sequential import Sequential
+from hgeo.nn.setattention import SetAttention, set_attention
 from hgeo.nn.tomanifold import ToManifold
 from hgeo.nn.transfer import Transfer
 
@@ -54,9 +55,11 @@ __all__ = [
     "RMSNorm",
     "Residual",
     "Sequential",
+    "SetAttention",
     "ToManifold",
     "Transfer",
     "decoder",
     "feature_dropout",
     "feature_linear",
+    "set_attention",
 ]

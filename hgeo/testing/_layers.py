@@ -341,7 +341,11 @@ def _moves(subject: _Subject, translation: bool) -> float:
     manifold = subject.manifold
     layer = _scattered(subject, subject.on(manifold))
     generator = torch.Generator().manual_seed(subject.seed + 3)
-    q, _ = torch.linalg.qr(torch.randn(subject.dim, subject.dim, dtype=subject.dtype, generator=generator))
+    # a product has the rotations of its factors
+    sizes = [part.coordinates for part in manifolds.parts(manifold, subject.dim) or []] or [slice(0, subject.dim)]
+    widths = [part.stop - part.start for part in sizes]
+    blocks = [torch.randn(size, size, dtype=subject.dtype, generator=generator) for size in widths]
+    q = torch.block_diag(*[torch.linalg.qr(block)[0] for block in blocks])
     p = manifolds.exp0(manifold, 0.4 * torch.ones(subject.dim, dtype=subject.dtype))
 
     def move(points: Tensor) -> Tensor:

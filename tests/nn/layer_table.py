@@ -188,6 +188,7 @@ LAYERS: dict[str, Row] = {
         not_on=_NO_SPATIAL,
     ),
     "HATConv": Row(lambda m: hnn.HATConv(DIM, DIM, m, in_manifold=m, bias="point", backend="reference"), _graph),
+    "SetAttention": Row(lambda m: hnn.SetAttention(DIM, m), not_on=_NO_GYRO),
     "Sequential": Row(
         lambda m: hnn.Sequential(
             hnn.Linear(DIM, DIM, m),

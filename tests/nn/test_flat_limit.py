@@ -42,6 +42,12 @@ def flat_lorentz(layer: Any, x: Tensor) -> Tensor:
     return a @ y / a.sum(1, keepdim=True) / 2
 
 
+def flat_attention(layer: Any, x: Tensor) -> Tensor:
+    q, k, v = layer.inner(2 * x).chunk(3, dim=-1)
+    scores = -layer.log_scale.exp() / 2 * (q[:, None] - k).square().sum(-1)
+    return layer.outer(scores.softmax(1) @ v) / 2
+
+
 def flat_batch_norm(layer: Any, x: Tensor) -> Tensor:
     centred = x - x.mean(0)
     variance = 4 * centred.square().sum(-1).mean()
@@ -122,6 +128,7 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] 
         )
         for how in ("gyro", "tangent")
     },
+    "SetAttention": (lambda m: hnn.SetAttention(IN, m), flat_attention),
     "InnerProductDecoder": (
         lambda m: hnn.InnerProductDecoder(m, learnable=True),
         lambda layer, x: layer.shift + layer.log_beta.exp() * 4 * (x[EDGES[0]] * x[EDGES[1]]).sum(-1),
