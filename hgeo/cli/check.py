@@ -54,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Check, print, and return 1 if a law is broken or none applies."""
     import torch
+    from tqdm import tqdm
 
     from hgeo.testing import check_manifold, laws, load
 
@@ -80,21 +81,23 @@ def run(args: argparse.Namespace) -> int:
             f"hgeo check: --dim {args.dim} contradicts {args.target!r}, whose dimension is {own_dim}", file=sys.stderr
         )
         return 2
-    reports, passed = [], True
-    for name in args.dtype or ["float64", "float32"]:
-        report = check_manifold(
-            manifold,
-            dim=args.dim or own_dim or 3,
-            laws=chosen,
-            dtype=getattr(torch, name),
-            max_examples=args.examples,
-            seed=args.seed,
-            name=text,
-        )
-        passed &= report.passed
-        if args.failures:
-            report.results = report.failures
-        reports.append(report)
+    reports, passed, dtypes = [], True, args.dtype or ["float64", "float32"]
+    with tqdm(total=len(dtypes) * len(laws.select(chosen)), unit="law", disable=None, leave=False) as bar:
+        for name in dtypes:
+            report = check_manifold(
+                manifold,
+                dim=args.dim or own_dim or 3,
+                laws=chosen,
+                dtype=getattr(torch, name),
+                max_examples=args.examples,
+                seed=args.seed,
+                name=text,
+                on_law=lambda _: bar.update(),
+            )
+            passed &= report.passed
+            if args.failures:
+                report.results = report.failures
+            reports.append(report)
     if args.json:
         print("[" + ",\n".join(report.to_json() for report in reports) + "]")
     else:

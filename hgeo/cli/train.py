@@ -315,10 +315,10 @@ def _draw(session: Session, tasks: dict[tuple[Any, ...], Task]) -> None:
         if session.folder(job).is_complete
     ]
     for run in runs:
-        if not (run[2].path / "curves.svg").exists():  # the last that is written
-            draw_run(run)
-    if len(runs) > 1 and not (session.path / "embedding.svg").exists():
-        compare_runs(runs, session.path / "embedding")
+        if not (run[2].path / "curves.png").exists():  # the last that is written
+            draw_run(run, formats=("png",))  # quickly; hgeo plot draws the others
+    if len(runs) > 1 and not (session.path / "embedding.png").exists():
+        compare_runs(runs, session.path / "embedding", formats=("png",))
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -312,7 +313,10 @@ def _array(length: int) -> Any:
 @functools.lru_cache(4096)
 def _batch(shapes: tuple[torch.Size, ...]) -> torch.Size:
     """The shape that the arguments broadcast to, without their last dimension."""
-    return torch.broadcast_shapes(*shapes)
+    try:
+        return torch.Size(np.broadcast_shapes(*shapes))  # torch's function imports sympy, half a second
+    except ValueError:
+        return torch.broadcast_shapes(*shapes)  # whose error is the one that users of torch know
 
 
 def _layout(given: Sequence[Tensor], batch: torch.Size, size: int, summed: bool) -> tuple[list[int], list[Tensor], int]:

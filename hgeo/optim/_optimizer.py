@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +19,27 @@ from hgeo.optim._roles import Roles
 from hgeo.optim._rows import adam_rows, sgd_rows
 
 __all__ = ["Algorithm", "RiemannianOptimizer"]
+
+
+@contextmanager
+def _compiler_unasked() -> Iterator[None]:
+    """Torch keeps its compiler out of some methods of an optimiser, and imports it (a second) to do so.
+
+    As long as nobody has imported it nothing is traced, and the methods are called as they are.
+    """
+    kept = "__dynamo_disable"  # where torch looks for the method that its compiler made
+    named = (torch.optim.Optimizer.add_param_group, torch.optim.Optimizer.zero_grad, torch.optim.Optimizer.state_dict)
+    plain = [getattr(method, "__wrapped__", None) for method in named]
+    free = [method for method in plain if method is not None and not hasattr(method, kept)]
+    if "torch._dynamo" in sys.modules:
+        free = []
+    for method in free:
+        setattr(method, kept, method)
+    try:
+        yield
+    finally:
+        for method in free:
+            delattr(method, kept)
 
 
 @dataclass(frozen=True)
@@ -58,9 +81,10 @@ class RiemannianOptimizer(torch.optim.Optimizer):
         self._algorithm, self._roles, self._options, self._kernels = algorithm, roles, options, kernels
         self.max_grad_norm = max_grad_norm
         self._made = False
-        super().__init__(groups, dict(options))
-        self._made = True
-        self._connect()
+        with _compiler_unasked():
+            super().__init__(groups, dict(options))
+            self._made = True
+            self._connect()
 
     def _connect(self) -> None:
         """Let torch's and geoopt's optimisers work on this one's groups and state, so that there is one of each."""
@@ -94,6 +118,14 @@ class RiemannianOptimizer(torch.optim.Optimizer):
             "they begin to step when requires_grad is set"
         )
 
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        with _compiler_unasked():
+            super().zero_grad(set_to_none)
+
+    def state_dict(self) -> dict[str, Any]:
+        with _compiler_unasked():
+            return super().state_dict()
+
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         mine = [group["kind"] for group in self.param_groups]
         theirs = [group.get("kind", "no kind") for group in state_dict["param_groups"]]
@@ -114,18 +146,27 @@ class RiemannianOptimizer(torch.optim.Optimizer):
             clip_grad_norm_([p for group in self.param_groups for p in group["params"]], self.max_grad_norm)
         moving = [c for c in self._roles.curvatures if c.grad is not None]
         if self._curved is None and not moving:  # weights alone: torch's step and nothing beside it
-            if self._flat is not None:
-                self._flat.step()
+            self._step_flat()
             return loss
         with torch.no_grad(), self._gradient_along_the_path(moving):
             if self._curved is not None:
                 self._step_points()
                 self._decay_points()
-            if self._flat is not None:
-                self._flat.step()
+            self._step_flat()
             if moving:
                 self._settle({id(c) for c in moving})
         return loss
+
+    def _step_flat(self) -> None:
+        """torch's step; as long as nobody has imported its compiler, without the wrapping that would (a second)."""
+        flat = self._flat
+        if flat is None:
+            return
+        if "torch._dynamo" in sys.modules or flat.defaults.get("differentiable"):
+            flat.step()
+            return
+        with torch.no_grad():
+            inspect.unwrap(type(flat).step)(flat)
 
     # --- points ---
 

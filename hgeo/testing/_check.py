@@ -9,7 +9,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
@@ -160,12 +160,13 @@ def check_manifold(
     seed: int = 0,
     shrink: bool = True,
     name: str | None = None,
+    on_law: Callable[[str], None] | None = None,
 ) -> Report:
     """Check every law that applies to ``manifold`` on ``max_examples`` examples each, hard places included.
 
     ``manifold`` is any geoopt manifold (yours too), or :class:`Functions` over a module of pure functions. ``laws``
     selects by name, group or pattern. A law that needs an operation the manifold lacks is reported as not applicable.
-    The manifold is copied first and never changed.
+    The manifold is copied first and never changed. ``on_law`` is called with the name of each law that is done.
 
     >>> import geoopt, torch
     >>> from hgeo.testing import check_manifold
@@ -175,7 +176,7 @@ def check_manifold(
     """
     return Checker(
         manifold, dim=dim, dtype=dtype, max_examples=max_examples, seed=seed, shrink=shrink, name=name
-    ).report(laws)
+    ).report(laws, on_law)
 
 
 class Checker:
@@ -201,12 +202,15 @@ class Checker:
         self.batches = _Batches(self.space, seed, min(_BATCH, max_examples))
         self.max_examples, self.seed, self.shrink = max_examples, seed, shrink
 
-    def report(self, chosen: str | Law | Iterable[str | Law] | None = None) -> Report:
+    def report(
+        self, chosen: str | Law | Iterable[str | Law] | None = None, on_law: Callable[[str], None] | None = None
+    ) -> Report:
         """The verdicts of the chosen laws."""
-        results = [
-            _check_law(entry, self.space, self.batches, self.max_examples, self.text, self.shrink)
-            for entry in laws.select(chosen)
-        ]
+        results = []
+        for entry in laws.select(chosen):
+            results.append(_check_law(entry, self.space, self.batches, self.max_examples, self.text, self.shrink))
+            if on_law is not None:
+                on_law(entry.name)
         return Report(self.text, self.space.dim, self.space.dtype, self.seed, results)
 
 

@@ -35,7 +35,7 @@ def test_a_run_prints_a_table_and_fills_a_folder(here, capsys):
     assert re.search(r"^HAT +ball:2 ", out, re.MULTILINE)
     names = {path.name for path in (here / "run").iterdir()}
     assert {"config.json", "metrics.jsonl", "result.json", "model.safetensors"} <= names
-    assert {"embedding.png", "embedding.svg", "embedding.html", "curves.png"} <= names
+    assert {"embedding.png", "embedding.html", "radius.png", "curves.png"} <= names
     assert json.loads((here / "run" / "config.json").read_text())["settings"]["epochs"] == 4
 
 
@@ -216,7 +216,7 @@ def test_a_finished_run_resumes_to_what_it_was(here, capsys):
 
 def test_resuming_draws_the_pictures_that_are_missing(here, capsys):
     assert main(["train", "--dataset", "karate", "--model", "hat,mlp", "--out", "run", "--epochs", "4"]) == 0
-    for picture in ("embedding.svg", "embedding.png", "mlp-seed0/curves.svg", "mlp-seed0/embedding.png"):
+    for picture in ("embedding.png", "mlp-seed0/curves.png", "mlp-seed0/embedding.png"):
         (here / "run" / picture).unlink()
     assert main(["train", "--out", "run", "--resume"]) == 0
     pictures = {str(path.relative_to(here / "run")) for path in (here / "run").rglob("embedding.png")}
@@ -233,10 +233,10 @@ def test_a_session_without_pictures_stays_without_when_it_is_resumed(here, capsy
 
 def test_no_pictures_beside_resume_is_remembered_too(here, capsys):
     assert main(["train", "--dataset", "karate", "--out", "run", "--epochs", "4"]) == 0
-    (here / "run" / "curves.svg").unlink()
+    (here / "run" / "curves.png").unlink()
     for arguments in (["--no-pictures"], []):
         assert main(["train", "--out", "run", "--resume", *arguments]) == 0
-        assert not (here / "run" / "curves.svg").exists()
+        assert not (here / "run" / "curves.png").exists()
 
 
 def test_a_session_keeps_its_number_of_threads(here, capsys):
