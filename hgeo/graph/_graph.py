@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._subclasses.fake_tensor import FakeTensor
 
 if TYPE_CHECKING:
@@ -34,11 +35,17 @@ def values_unknown(*tensors: Tensor) -> bool:
 
 
 def lasting(make: Callable[_P, _T]) -> Callable[_P, _T]:
-    """``make``, whose tensors can be used in training too if it is called in inference mode."""
+    """``make``, whose tensors can be used in training too if it is called in inference mode, and after a
+    transformation of torch.func if it is called in one."""
 
     @functools.wraps(make)
     def outside(*args: _P.args, **kwargs: _P.kwargs) -> _T:
-        if torch.compiler.is_compiling() or not torch.is_inference_mode_enabled():
+        if torch.compiler.is_compiling():
+            return make(*args, **kwargs)
+        if torch._C._functorch.peek_interpreter_stack() is not None:
+            with temporarily_clear_interpreter_stack():
+                return outside(*args, **kwargs)
+        if not torch.is_inference_mode_enabled():
             return make(*args, **kwargs)
         with torch.inference_mode(False):
             return make(*args, **kwargs)
