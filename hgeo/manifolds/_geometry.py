@@ -60,12 +60,13 @@ class Geometry:
     def exp0(self, manifold: Any, v: Tensor) -> Tensor:
         """The point with tangent coordinates ``v`` at the origin."""
         origin, basis = self._origin_and_basis(manifold, self.ambient_dim(manifold, v.shape[-1]), v)
-        return self._call(manifold, "expmap", origin.expand(*v.shape[:-1], -1), v @ basis)
+        # contiguous: an expmap by forward derivatives cannot write into rows that are one in memory
+        return self._call(manifold, "expmap", origin.expand(*v.shape[:-1], -1).contiguous(), v @ basis)
 
     def log0(self, manifold: Any, x: Tensor) -> Tensor:
         """The inverse of :meth:`exp0`."""
         origin, basis = self._origin_and_basis(manifold, x.shape[-1], x)
-        tangent = self._call(manifold, "logmap", origin.expand_as(x), x)
+        tangent = self._call(manifold, "logmap", origin.expand_as(x).contiguous(), x)
         inner = [self._call(manifold, "inner", origin, tangent, direction) for direction in basis]
         return torch.stack(inner, dim=-1)
 

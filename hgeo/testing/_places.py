@@ -93,6 +93,7 @@ class Domain:
     k: float
     dim: int
     limit: float = math.inf
+    far: tuple[float, ...] = ()  # lengths beyond the usual ones, of a space whose end was found by walking
 
     @property
     def unit(self) -> float:
@@ -125,7 +126,14 @@ def direction(source: Source, dim: int) -> Array:
     return np.asarray(value / size)
 
 
+def _goes_far(source: Source, domain: Domain) -> bool:
+    choices = (False, True)
+    return bool(domain.far) and source.pick(choices)
+
+
 def _reach(source: Source, domain: Domain) -> float:
+    if _goes_far(source, domain):
+        return source.pick(domain.far)
     if source.pick((False, False, True)):
         return min(source.uniform(0.0, 1.0), domain.limit)
     if domain.k > 0:
@@ -186,6 +194,8 @@ def neighbour(source: Source, domain: Domain, x: Array) -> Array:
 
 def tangent(source: Source, domain: Domain, room: float) -> Array:
     """A vector of metric length at most ``room`` (in units of 1/√|k|), not yet scaled by the metric."""
+    if _goes_far(source, domain):
+        return direction(source, domain.dim) * min(source.pick(domain.far), room)
     length = source.pick((*LENGTHS, math.inf)) if source.pick((True, True, False)) else source.uniform(0.0, 1.0)
     if math.isinf(length):
         length = room

@@ -21,10 +21,15 @@ from torch import Tensor
 
 from hgeo._geoopt import geoopt
 from hgeo.testing import _places
+from hgeo.testing._walks import LocalFrame, far_scales
 
 __all__ = ["Functions", "Space", "curved_distance", "signed_curvature", "stereographic_embedding"]
 
 Array = npt.NDArray[np.float64]
+
+_EPS = 2.0**-52
+_SAME = 1e-6
+"""How nearly two ways must agree to lead to the same place."""
 
 _METHODS = {
     "dist2": "sqdist",
@@ -110,6 +115,16 @@ def stereographic_embedding(x: Tensor, k: float) -> Tensor:
     return torch.cat([(1 - squared) / math.sqrt(abs(k)), 2 * x], dim=-1) / (1 + squared)
 
 
+HOMES = ("geoopt", "hgeo")
+"""The packages whose manifolds are known: how their numbers round is calculated, for all others it is measured."""
+
+
+def _is_known(manifold: Any) -> bool:
+    """Whether the manifold, and each of its factors, is of a class of geoopt's or hgeo's own."""
+    inner = [*getattr(manifold, "manifolds", ()), *([manifold.base] if isinstance(manifold, geoopt.Scaled) else [])]
+    return type(manifold).__module__.split(".")[0] in HOMES and all(_is_known(part) for part in inner)
+
+
 def _sectional(manifold: Any) -> tuple[float, float] | None:
     """The least and the largest sectional curvature that occurs; None for a space of which nothing is known."""
     k = signed_curvature(manifold)
@@ -124,15 +139,25 @@ def _sectional(manifold: Any) -> tuple[float, float] | None:
     if isinstance(manifold, geoopt.Scaled):
         base = _sectional(manifold.base)
         return None if base is None else tuple(bound / float(manifold.scale) ** 2 for bound in base)  # type: ignore[return-value]
+    if getattr(manifold, "name", None) == "Klein":
+        return (-float(manifold.c.detach()),) * 2
     factors = getattr(manifold, "manifolds", None)
     if factors is not None and len(factors):
         bounds = [_sectional(factor) or (-1.0, -1.0) for factor in factors]
         mixed = [0.0] if len(factors) > 1 else []  # planes that two factors span are flat
         return min([least for least, _ in bounds] + mixed), max([largest for _, largest in bounds] + mixed)
-    c = getattr(manifold, "c", None)  # the name that hyperbolic spaces give to minus their curvature
-    if isinstance(c, Tensor) and c.numel() == 1 and float(c.detach()) > 0:
-        return (-float(c.detach()),) * 2
     return None
+
+
+def _told(manifold: Any) -> float | None:
+    """The curvature that a registered geometry tells of a space of constant curvature."""
+    from hgeo import manifolds
+
+    try:
+        k = manifolds.geometry(manifold).curvature(manifold)
+    except Exception:  # a geometry that cannot answer, for whatever reason, tells nothing
+        return None
+    return None if k is None else float(k.detach())
 
 
 def _chart(manifold: Any) -> tuple[float, Callable[[Tensor], Tensor]] | None:
@@ -159,17 +184,22 @@ class Space:
         curvature = signed_curvature(manifold)
         # The exact number that the operations compute with: the curvature rounded to the dtype of the points.
         self.k: float | None = None if curvature is None else float(curvature.to(dtype).reshape(-1)[0])
-        known = _sectional(manifold) if self.k is None else (self.k, self.k)
-        least, largest = known or (-1.0, -1.0)
-        self.constant = least if known and least == largest else None  # the curvature of a space that has only one
+        self.stranger = self.k is None and not _is_known(manifold)
+        known = (self.k, self.k) if self.k is not None else None if self.stranger else _sectional(manifold)
+        least, largest = known or ((0.0, 0.0) if self.stranger else (-1.0, -1.0))
+        # the curvature of a space that has only one
+        self.constant = _told(manifold) if self.stranger else least if known and least == largest else None
         self.sectional = least  # that of the planes in which geodesics part fastest
         self._closing = max(largest, 0.0)  # that of the planes in which they meet again
         self.dim = dim
+        self._tried: dict[str, bool] = {}
         self.shape: tuple[int, ...] = (dim,) if self.k is not None or ambient else self._ambient_shape(dim)
-        self.domain = self._domain()
-        self.direction_domain = _places.Domain(self.sectional, math.prod(self.shape))
         self.chart = _chart(manifold) if self.k is None else None
         self._wide: Any = None
+        self._walker = self._local_frame() if self.stranger and self._frame() is None else None
+        self._far: tuple[float, ...] = ()
+        self.domain = self._domain()
+        self.direction_domain = _places.Domain(self.sectional, math.prod(self.shape), far=self._far)
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -186,7 +216,7 @@ class Space:
         if operation == "module":
             return isinstance(self.manifold, torch.nn.Module)
         if operation == "frame":
-            return self._frame() is not None
+            return self._frame() is not None and self._has_coordinates
         if operation == "chart":
             return self.chart is not None
         if operation == "stretching":
@@ -197,14 +227,23 @@ class Space:
             return isinstance(self.manifold, torch.nn.Module) and any(True for _ in self.manifold.parameters())
         if operation == "family":
             return self.k is not None and self.sibling(self.k) is not None
-        try:
-            method = getattr(self.manifold, operation)
-        except (AttributeError, NotImplementedError):
-            return False
-        base = getattr(geoopt.manifolds.base.Manifold, operation, None)
-        own = getattr(type(self.manifold), operation, None)
-        abstract = base is not None and own is base and operation not in _INHERITED
-        return callable(method) and not abstract
+        return _offers(self.manifold, operation) and not (
+            self.stranger and operation in _TRIED and self._raises(operation)
+        )
+
+    def _raises(self, operation: str) -> bool:
+        """Whether an operation of a stranger is there in name only."""
+        if operation not in self._tried:
+            point = torch.ones(1, *self.shape, dtype=self.dtype)
+            arguments = [point, torch.zeros_like(point) if operation == "expmap" else point]
+            try:
+                getattr(self.manifold, operation)(*arguments, *(point,) * (operation == "transp"))
+                self._tried[operation] = False
+            except NotImplementedError:
+                self._tried[operation] = True
+            except Exception:  # what it raises on this point is for a law to tell
+                self._tried[operation] = False
+        return self._tried[operation]
 
     def _frame(self) -> Any | None:
         if isinstance(self.manifold, Functions):
@@ -281,7 +320,26 @@ class Space:
         total = getattr(self.manifold, "n_elements", None)
         return (int(total),) if total is not None else (dim,)
 
+    @property
+    def _has_coordinates(self) -> bool:
+        """Whether the frame finds its way back: a logarithm is needed for it."""
+        try:
+            self._frame().log0(self.manifold, self._walk(torch.zeros(1, self.dim, dtype=self.dtype)))  # type: ignore[union-attr]
+        except Exception:  # coordinates that cannot be had, for whatever reason, are not there
+            return False
+        return True
+
+    def _local_frame(self) -> LocalFrame | None:
+        try:
+            return LocalFrame(self.manifold, self.shape, torch.float64)
+        except Exception:  # a manifold that cannot do this much is asked about the points that it draws itself
+            return None
+
     def _domain(self) -> _places.Domain:
+        if self.stranger and (self._walker is not None or self._frame() is not None):
+            dim = self.dim if self._walker is None else self._walker.dim
+            self._far = far_scales(self, self._walk, dim)
+            return _places.Domain(0.0, dim, far=self._far)
         if self.k is None or self.k >= 0:
             return _places.Domain(self.sectional, self.dim)
         edge = 1.0 - 4.0 * self.eps
@@ -300,6 +358,8 @@ class Space:
             return 2.0 * math.atanh(self.domain.limit)
         if self.sectional > 0:
             return 0.9 * math.pi
+        if self.stranger:
+            return max((3.0, *self._far))
         open_end = 3.0 if self.sectional < 0 else 10.0
         if not self._closing:
             return open_end
@@ -313,9 +373,14 @@ class Space:
         # Other spaces read the coordinates as a tangent vector at the origin, of at most the length that is safe.
         size = coordinates.norm(dim=-1, keepdim=True).clamp_min(1e-300)
         coordinates = coordinates * (size.clamp_max(self.reach * self.domain.unit) / size)
+        return self._walk(coordinates.to(self.dtype))
+
+    def _walk(self, coordinates: Tensor) -> Tensor:
         frame = self._frame()
         if frame is not None:
-            return frame.exp0(self.manifold, coordinates.to(self.dtype))
+            return frame.exp0(self.manifold, coordinates).detach()
+        if self._walker is not None:
+            return self._walker.exp0(coordinates).detach()
         return self._random_points(coordinates)
 
     def _random_points(self, coordinates: Tensor) -> Tensor:
@@ -332,13 +397,27 @@ class Space:
         """The coordinates of one point, as :meth:`embed` takes them."""
         if self.k is not None:
             return _places.numpy_array(x.detach().double().tolist())
+        return _places.numpy_array(self._coordinates(x.detach().unsqueeze(0))[0].double().tolist())
+
+    def _coordinates(self, x: Tensor) -> Tensor:
+        """The coordinates of points by the frame; 0 where there is none, or it cannot say."""
         frame = self._frame()
-        if frame is None:
-            return np.zeros(self.dim)
-        return _places.numpy_array(frame.log0(self.manifold, x.detach()).double().tolist())
+        try:
+            if frame is not None:
+                found: Tensor = frame.log0(self.manifold, x).detach()
+            elif self._walker is not None:
+                found = self._walker.log0(x).detach()
+            else:
+                return torch.zeros(len(x), self.domain.dim, dtype=self.dtype)
+        except Exception:  # without a logarithm there are no coordinates
+            return torch.zeros(len(x), self.domain.dim, dtype=self.dtype)
+        return torch.nan_to_num(found, nan=0.0, posinf=0.0, neginf=0.0)
 
     def room(self, x: Tensor) -> list[float]:
         """How long a geodesic from each point may be, in units of 1/√|k|, without leaving what can be represented."""
+        if self.stranger:
+            used = self._coordinates(x.detach()).double().norm(dim=-1)
+            return [max(self.reach - float(value), 1.0) for value in used]
         if self.k is None or self.k >= 0:
             return [self.reach] * x.shape[0]
         used = curved_distance(x, torch.zeros_like(x), self.k) * math.sqrt(-self.k)
@@ -361,6 +440,17 @@ class Space:
     def _tangent(self, x: Tensor, u: Tensor) -> Tensor:
         """u without what sticks out of the tangent space at x, in float64."""
         return self.wide.proju(x, u) if self.has("proju") else u
+
+    def legal(self, values: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Examples that were moved, brought back to the manifold and to its tangent spaces."""
+        found = dict(values)
+        for name in ("x", "y", "z"):
+            if name in found and self.has("projx"):
+                found[name] = self.wide.projx(found[name].double()).to(self.dtype)
+        for name in ("u", "v"):
+            if name in found and "x" in found:
+                found[name] = self._tangent(found["x"].double(), found[name].double()).to(self.dtype)
+        return found
 
     @property
     def wide(self) -> Any:
@@ -407,17 +497,17 @@ class Space:
         """
         if self.k is not None:
             return self.length(x, u) * self.condition(x)
-        if len(self.shape) > 1 or not self.has("inner"):
+        if not self.has("inner") or (len(self.shape) > 1 and not self.stranger):
             return self.euclidean(u) * (1 + self.euclidean(u))
-        numbers = torch.diag_embed(u.detach().double())
-        places = x.detach().double().unsqueeze(1).expand_as(numbers).reshape(-1, *self.shape)
-        parts = self.length(places, self._tangent(places, numbers.reshape(-1, *self.shape)))
+        numbers = torch.diag_embed(u.detach().double().reshape(len(u), -1)).reshape(-1, *self.shape)
+        places = x.detach().double().repeat_interleave(math.prod(self.shape), dim=0)
+        parts = self.length(places, self._tangent(places, numbers))
         return parts.reshape(len(x), -1).norm(dim=-1) + self.euclidean(u)
 
     def spread(self, length: Tensor) -> Tensor:
         """How far apart geodesics of this length drift for a unit change of direction: sinh, identity."""
         length = length.double()
-        if self.sectional < 0:
+        if self.sectional < 0:  # of a stranger nothing is known; what rounding costs there is measured
             root = math.sqrt(-self.sectional)
             return torch.sinh((root * length).clamp_max(300.0)) / root
         return length
@@ -426,7 +516,12 @@ class Space:
         """How far apart two points are: the distance on stereographic models, the ambient one elsewhere."""
         if self.k is not None:
             return curved_distance(p.detach(), q.detach(), self.k)
-        return self.euclidean(p.detach().double() - q.detach().double())
+        p, q = p.detach().double(), q.detach().double()
+        if not (self.stranger and self.has("inner")):
+            return self.euclidean(p - q)
+        # one point may have two names, as angles have
+        metric = self.length(p, self._tangent(p, q - p))
+        return torch.fmin(metric, self.way(p, q)) if self.has("dist") else metric
 
     def way(self, x: Tensor, y: Tensor) -> Tensor:
         """The distance, in float64."""
@@ -436,7 +531,10 @@ class Space:
 
     def tangent_gap(self, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
         """Metric length of u − v at x (the ambient one on spaces that are not stereographic)."""
-        size = self.euclidean(u.detach().double() - v.detach().double())
+        difference = u.detach().double() - v.detach().double()
+        if self.stranger and self.has("inner"):
+            return self.length(x, difference)
+        size = self.euclidean(difference)
         return size * 2 / self.flatness(x) if self.k is not None else size
 
     def tangent_error(self, x: Tensor, u: Tensor, v: Tensor, scale: Tensor) -> Tensor:
@@ -455,6 +553,35 @@ class Space:
     def short(self, length: Tensor) -> Tensor:
         """Whether geodesics of this metric length are well short of the cut locus."""
         return ~(length.detach().double() * math.sqrt(self._closing) > 0.9 * math.pi)
+
+    def direct(self, x: Tensor, u: Tensor) -> Tensor:
+        """Whether the geodesic along u is the shortest way from x to its end.
+
+        On a space of which nothing is known it is, unless the space itself shows another that is shorter: its logarithm
+        differs from u, leads to the same end, and is as long as the distance.
+        """
+        length = self.length(x, u)
+        if not (self.stranger and self.has("expmap") and self.has("dist")):
+            return self.short(length)
+        x, u = x.detach().double(), u.detach().double()
+        end = self.wide.expmap(x, u).detach()
+        distance = self.wide.dist(x, end).detach().reshape(len(x), -1).amax(-1)
+        if not self.has("logmap"):
+            return ~((distance < (1 - _SAME) * length) & self._grows(x, end))
+        other = self.wide.logmap(x, end).detach()
+        size = self.length(x, other)
+        shorter = (size < (1 - 8 * _EPS) * length) & (self.euclidean(other - u) > 0.05 * self.euclidean(u))
+        arrives = self.euclidean(self.wide.expmap(x, other).detach() - end) <= _SAME * (1 + self.euclidean(end))
+        return ~(shorter & arrives & ((size - distance).abs() <= _SAME * (1 + distance)))
+
+    def _grows(self, x: Tensor, y: Tensor) -> Tensor:
+        """Whether the distance from x grows at y at unit rate, as it does wherever it is one."""
+        place = y.clone().requires_grad_()
+        distance = self.wide.dist(x, place)
+        if not distance.requires_grad or not self.has("egrad2rgrad"):
+            return torch.zeros(len(x), dtype=torch.bool)
+        (slope,) = torch.autograd.grad(distance.sum(), place)
+        return (self.length(y, self.wide.egrad2rgrad(y, slope)) - 1).abs() < _SAME
 
     def resolved(self, length: Tensor) -> Tensor:
         """Whether the end of a geodesic of this length can be told from its direction: eps·sinh is small."""
@@ -491,6 +618,23 @@ class Space:
         return torch.as_tensor(values, dtype=self.dtype)
 
 
+def _offers(manifold: Any, operation: str) -> bool:
+    """Whether a manifold has an operation that is more than the base class's word for it."""
+    if isinstance(manifold, geoopt.Scaled) and getattr(type(manifold), operation, None) is _of_base(operation):
+        return _offers(manifold.base, operation)
+    try:
+        method = getattr(manifold, operation)
+    except (AttributeError, NotImplementedError):
+        return False
+    base, own = _of_base(operation), getattr(type(manifold), operation, None)
+    return callable(method) and not (base is not None and own is base and operation not in _INHERITED)
+
+
+def _of_base(operation: str) -> object:
+    return getattr(geoopt.manifolds.base.Manifold, operation, None)
+
+
+_TRIED = ("dist", "expmap", "logmap", "transp")
 _INHERITED = {
     "norm",
     "random",

@@ -24,6 +24,25 @@ def _scaled(space: Space, p: Tensor) -> tuple[Tensor, Tensor]:
     return short, scale * short.double().norm(dim=-1)
 
 
+def _rounding(space: Space, points: Tensor) -> Tensor | float:
+    """What rounding the points costs in a space of which nothing is known: short coordinates drown in their numbers."""
+    return space.rounding(points) if space.stranger else 0.0
+
+
+def _direct(space: Space, p: Tensor) -> Tensor:
+    """Whether the geodesic with coordinates p is the shortest way from the origin to its end."""
+    from hgeo import manifolds
+
+    if not space.stranger:
+        return torch.ones(len(p), dtype=torch.bool)
+    wide = p.double()
+    end = manifolds.exp0(space.wide, wide).detach()
+    other = manifolds.log0(space.wide, end).detach()
+    arrives = space.euclidean(manifolds.exp0(space.wide, other).detach() - end) <= 1e-6 * (1 + space.euclidean(end))
+    size, wanted = other.norm(dim=-1), wide.norm(dim=-1)
+    return ~(arrives & (size < (1 - 1e-12) * wanted) & ((other - wide).norm(dim=-1) > 0.05 * wanted))
+
+
 def _growth(space: Space, length: Tensor) -> Tensor:
     """What rounding at the far end costs: cosh of the way on negatively curved spaces, 1 elsewhere."""
     if space.sectional >= 0:
@@ -36,9 +55,10 @@ def frame_coordinates_invert(space: Space, p: Tensor) -> Tensor:
     from hgeo import manifolds
 
     short, length = _scaled(space, p)
-    back = manifolds.log0(space.manifold, manifolds.exp0(space.manifold, short))
-    scale = short.double().norm(dim=-1) * _growth(space, length)
-    return ratio((back.double() - short.double()).norm(dim=-1), scale)
+    points = manifolds.exp0(space.manifold, short)
+    back = manifolds.log0(space.manifold, points)
+    scale = short.double().norm(dim=-1) * _growth(space, length) + _rounding(space, points)
+    return only(_direct(space, short), ratio((back.double() - short.double()).norm(dim=-1), scale))
 
 
 @law(
@@ -52,8 +72,10 @@ def frame_coordinates_have_their_length(space: Space, p: Tensor) -> Tensor:
 
     short, length = _scaled(space, p)
     origin = manifolds.exp0(space.manifold, torch.zeros_like(short))
-    distance = manifolds.dist(space.manifold, origin, manifolds.exp0(space.manifold, short)).double()
-    return ratio(distance - length, length * _growth(space, length))
+    points = manifolds.exp0(space.manifold, short)
+    distance = manifolds.dist(space.manifold, origin, points).double()
+    scale = length * _growth(space, length) + _rounding(space, points) + _rounding(space, origin)
+    return only(_direct(space, short), ratio(distance - length, scale))
 
 
 @law(
@@ -88,6 +110,7 @@ def frame_obeys_the_law_of_cosines(space: Space, p: Tensor, w: Tensor) -> Tensor
     distance = manifolds.dist(space.manifold, *points).double()
     growth = torch.maximum(_growth(space, length_a), _growth(space, length_b))
     scale = expected + (length_a + length_b + (1 / root if k < 0 else 0.0) * (growth - 1)) + 1e-300
+    scale = scale + _rounding(space, points[0]) + _rounding(space, points[1])
     seen = ~(growth * space.eps > 1e-3)
     wide = expected * root > 0.9 * math.pi if k > 0 else torch.zeros_like(seen)
     return only(seen & ~wide, ratio(distance - expected, scale))
