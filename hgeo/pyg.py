@@ -38,7 +38,7 @@ except ImportError as error:
         f"pip install torch-geometric. The same layers without it are in hgeo.nn, called layer(edge_index, x)"
     ) from error
 
-__all__ = ["GCNConv", "HATConv", "LorentzConv"]
+__all__ = ["GCNConv", "HATConv", "LorentzConv", "SAGEConv"]
 
 _FLOWS = ("source_to_target", "target_to_source")
 
@@ -167,6 +167,16 @@ class LorentzConv(_InPyG, nn.LorentzConv, MessagePassing):  # type: ignore[misc]
     """
 
     _curved_inside: ClassVar[dict[str, Any]] = {"output": "spatial"}
+
+
+class SAGEConv(_InPyG, nn.SAGEConv, MessagePassing):  # type: ignore[misc]
+    """:class:`hgeo.nn.SAGEConv` in PyG's style; see there for the equations and the options.
+
+    >>> import torch, hgeo
+    >>> conv = hgeo.pyg.SAGEConv(8, 4, hgeo.PoincareBall())
+    >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
+    torch.Size([3, 4])
+    """
 
 
 def _read(

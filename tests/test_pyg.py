@@ -25,6 +25,7 @@ LAYERS = {
     "HATConv": lambda *dims, **options: hgeo.pyg.HATConv(*dims, hgeo.PoincareBall(), **options),
     "GCNConv": lambda *dims, **options: hgeo.pyg.GCNConv(*dims, hgeo.PoincareBall(), **options),
     "LorentzConv": lambda *dims, **options: hgeo.pyg.LorentzConv(*dims, hgeo.PoincareBall(), **options),
+    "SAGEConv": lambda *dims, **options: hgeo.pyg.SAGEConv(*dims, hgeo.PoincareBall(), **options),
 }
 EDGES = torch.tensor([[0, 1, 2, 3, 3], [0, 0, 1, 1, 2]])  # the first is a self-loop
 

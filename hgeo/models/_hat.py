@@ -27,10 +27,10 @@ class HATSettings(Settings):
     bias: the paper's form collapses onto its self-loops as the points move out."""
 
     beta: float = setting(
-        0.3, "sharpness of the first layer's attention; 0 is uniform", search=Range(0.01, 3.0, log=True)
+        0.3, "sharpness of the attention of all layers but the last; 0 is uniform", search=Range(0.01, 3.0, log=True)
     )
     beta_out: float | None = setting(
-        None, "sharpness of the second layer's; None: the first's", search=Range(0.01, 3.0, log=True)
+        None, "sharpness of the last layer's; None: the others'", search=Range(0.01, 3.0, log=True)
     )
     radius_norm: bool = setting(
         True, "divide points by their mean radius before distances are taken", search=Choice((True, False))
@@ -47,9 +47,12 @@ class HATSettings(Settings):
     )
     bias: bool = setting(True, "whether layers have a tangent bias")
     readout: Literal["log0", "linear"] = setting(
-        "log0", "logits are log0 of the second layer, or a linear map of it", search=Choice(("log0", "linear"))
+        "log0", "logits are log0 of the last layer, or a linear map of it", search=Choice(("log0", "linear"))
     )
-    steps: int = whole(1, "how often the second layer's attention is walked along", search=Choice((1, 4, 8)))
+    layers: int = whole(2, "number of layers, the last one included", low=2)
+    residual: bool = setting(False, "whether layers between the first and the last add their input to their sum")
+    self_weight: bool = setting(False, "whether every layer adds a linear map of a node's own input to its sum")
+    steps: int = whole(1, "how often the last layer's attention is walked along", search=Choice((1, 4, 8)))
     restart: float = share(
         0.1, "share of a node's own vector in each of several steps", search=Range(0.1, 0.3, step=0.1)
     )
@@ -59,7 +62,7 @@ class HATSettings(Settings):
 
     @property
     def betas(self) -> tuple[float, float]:
-        """Sharpness of the first and the second layer."""
+        """Sharpness of the layers before the last, and of that."""
         return self.beta, self.beta if self.beta_out is None else self.beta_out
 
 
@@ -98,9 +101,13 @@ _DROPS = ("feat_drop", "hidden_drop", "attn_drop")
     attends=True,
 )
 class HAT(nn.Module):
-    r"""Two layers of hyperbolic graph attention for node classification.
+    r"""Layers of hyperbolic graph attention for node classification: two, unless the settings say more.
 
     .. math:: h = \mathrm{HATConv}_1(G, x) \in \mathcal{M}^d, \qquad \mathrm{logits} = \log_0 \mathrm{HATConv}_2(G, h)
+
+    With ``layers`` = L there are L - 2 between these two, from :math:`\mathcal{M}^d` to :math:`\mathcal{M}^d`, and h is
+    what the last of them gives. ``residual`` adds to the sum of each of them its own input, ``self_weight`` to the sum
+    of every layer a linear map of its input, so that a node need not look like its neighbours.
 
     ``hat-paper`` is the recipe of the network as printed, ``hat-uniform`` that with the attention switched off.
 
@@ -140,26 +147,32 @@ class HAT(nn.Module):
         activation = ACTIVATIONS[own.activation]
         # No points are needed between the layers. Logits are read as numbers: they may be longer than a point of the
         # ball is far out, and than half of a great circle.
-        self.conv1 = HATConv(
-            in_dim, dim, manifold, activation=activation, output="tangent", feat_drop=own.feat_drop,
-            backend=backend, **attention_options(own, own.betas[0], manifold),
+        shared: dict[str, Any] = {"self_weight": own.self_weight, "backend": backend}
+        inner = {**attention_options(own, own.betas[0], manifold), **shared, "activation": activation}
+        self.conv1 = HATConv(in_dim, dim, manifold, output="tangent", feat_drop=own.feat_drop, **inner)
+        self.between = nn.ModuleList(
+            HATConv(
+                dim, dim, manifold, in_manifold=manifold, input="tangent", output="tangent", feat_drop=own.hidden_drop,
+                residual=own.residual, **inner,
+            )
+            for _ in range(own.layers - 2)
         )  # fmt: skip
         self.conv2 = HATConv(
             dim, dim if linear else num_classes, out_manifold, in_manifold=manifold,
             activation=activation if linear else None, input="tangent",
             output="tangent" if linear else "logits", feat_drop=own.hidden_drop, steps=own.steps,
-            restart=own.restart, backend=backend, **attention_options(own, own.betas[1], out_manifold),
+            restart=own.restart, **shared, **attention_options(own, own.betas[1], out_manifold),
         )  # fmt: skip
         self.head = linear_head(own.readout, dim, num_classes)
 
     @property
     def hops(self) -> int:
         """How many steps away a node's output looks."""
-        return 1 + self.settings.steps
+        return self.settings.layers - 1 + self.settings.steps
 
     @property
     def takes_blocks(self) -> bool:
-        """Whether a graph a layer may be given instead of one for both, as a sampler makes them."""
+        """Whether a graph a layer may be given instead of one for all, as a sampler makes them."""
         return self.settings.steps == 1
 
     @property
@@ -168,19 +181,30 @@ class HAT(nn.Module):
         return self.conv1.manifold
 
     def embed(self, graph: Any, x: Tensor) -> Tensor:
-        """The hidden layer: points of :attr:`hidden_manifold`."""
-        return manifolds.exp0(self.conv1.manifold, self.conv1(_for_layers(graph)[0], x))
+        """The layer before the last: points of :attr:`hidden_manifold`."""
+        return manifolds.exp0(self.conv1.manifold, self._hidden(self._graphs(graph), x))
 
     def forward(self, graph: Any, x: Tensor) -> Tensor:
-        """Logits, a row a node; of a pair of blocks, a row a destination of the second."""
-        inner, outer = _for_layers(graph)
-        out: Tensor = self.conv2(outer, self.conv1(inner, x))
+        """Logits, a row a node; of a list of blocks, one a layer, a row a destination of the last."""
+        graphs = self._graphs(graph)
+        out: Tensor = self.conv2(graphs[-1], self._hidden(graphs, x))
         return out if self.head is None else self.head(out)
 
+    def _hidden(self, graphs: list[Any], x: Tensor) -> Tensor:
+        """Tangent rows of the layer before the last."""
+        rows: Tensor = self.conv1(graphs[0], x)
+        for conv, graph in zip(self.between, graphs[1:-1], strict=True):
+            rows = conv(graph, rows)
+        return rows
 
-def _for_layers(graph: Any) -> tuple[Any, Any]:
-    """The graphs of the two layers: the same one, or a pair of blocks."""
-    return tuple(graph) if isinstance(graph, list | tuple) else (graph, graph)
+    def _graphs(self, graph: Any) -> list[Any]:
+        """The graph of each layer: the same one, or a block each."""
+        layers = self.settings.layers
+        if not isinstance(graph, list | tuple):
+            return [graph] * layers
+        if len(graph) != layers:
+            raise ValueError(f"HAT: {layers} layers take a graph, or a list of {layers} blocks; got {len(graph)}")
+        return list(graph)
 
 
 def attention_options(settings: HATSettings, beta: float, manifold: Any) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from hgeo.nn.mlr import MLR
 from hgeo.nn.pool import Pool
 from hgeo.nn.residual import Residual
 from hgeo.nn.rmsnorm import RMSNorm
+from hgeo.nn.sageconv import SAGEConv
 from hgeo.nn.sequential import Sequential
 from hgeo.nn.setattention import SetAttention, set_attention
 from hgeo.nn.tomanifold import ToManifold
@@ -54,6 +55,7 @@ __all__ = [
     "Pool",
     "RMSNorm",
     "Residual",
+    "SAGEConv",
     "Sequential",
     "SetAttention",
     "ToManifold",

@@ -195,3 +195,31 @@ def test_a_model_is_one_function_however_it_is_called(karate):
         torch.testing.assert_close(compiled, logits[space], rtol=1e-5, atol=1e-4)
     assert logits["ball:2,c=1"].abs().max() > 100
     torch.testing.assert_close(logits["stereo:2,k=-1"], logits["ball:2,c=1"], rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("readout", ["log0", "linear"])
+def test_hat_is_as_deep_as_asked_and_keeps_skips_and_a_map_of_each_nodes_own(readout, karate):
+    torch.manual_seed(0)
+    options = {"layers": 4, "residual": True, "self_weight": True, "readout": readout}
+    model = build("hat", karate, "ball:3", **options).eval()
+    graph, x = karate.graph, karate.features
+    assert model.hops == 4
+    assert [conv.residual for conv in (model.conv1, *model.between, model.conv2)] == [False, True, True, False]
+    assert all(conv.self_weight for conv in (model.conv1, *model.between, model.conv2))
+    hgeo.validate(model.hidden_manifold, model.embed(graph, x).detach())
+    torch.testing.assert_close(model([graph] * 4, x), model(graph, x))
+    with pytest.raises(ValueError, match="HAT: 4 layers take a graph, or a list of 4 blocks; got 2"):
+        model([graph] * 2, x)
+    with pytest.raises(ValueError, match="layers is 1, expected a whole number from 2 on"):
+        HATSettings(layers=1)
+
+
+def test_a_layer_of_hat_that_says_nothing_hands_on_its_input_by_its_skip(karate):
+    torch.manual_seed(0)
+    deep = build("hat", karate, "ball:3", layers=3, residual=True, activation="relu").eval()
+    flat = build("hat", karate, "ball:3", activation="relu").eval()
+    flat.load_state_dict({name: value for name, value in deep.state_dict().items() if "between" not in name})
+    with torch.no_grad():
+        deep.between[0].weight.zero_()
+        deep.between[0].bias.zero_()
+    torch.testing.assert_close(deep(karate.graph, karate.features), flat(karate.graph, karate.features))

@@ -113,7 +113,7 @@ def _skip(layer: Any, x: Tensor) -> Tensor:
 
 def call(layer: Any, x: Tensor) -> Tensor:
     """Whatever else a layer needs beside six points, it gets: the edges, the pairs, the graph of each row."""
-    if isinstance(layer, hnn.GCNConv | hnn.HATConv | hnn.LorentzConv):
+    if isinstance(layer, hnn.GCNConv | hnn.HATConv | hnn.LorentzConv | hnn.SAGEConv):
         return layer(EDGES, x)
     if isinstance(layer, hnn.Residual):
         return _skip(layer, x)
@@ -178,6 +178,8 @@ LAYERS: dict[str, Row] = {
     "GCNConv gyrosum": Row(
         lambda m: hnn.GCNConv(DIM, DIM, m, in_manifold=m, aggregate="gyrosum"), _graph, not_on=_NO_GYRO
     ),
+    "SAGEConv": Row(lambda m: hnn.SAGEConv(DIM, DIM, m, in_manifold=m), _graph, not_on=_NO_GYRO),
+    "SAGEConv tangent": Row(lambda m: hnn.SAGEConv(DIM, DIM, m, in_manifold=m, aggregate="tangent"), _graph),
     "LorentzConv": Row(lambda m: hnn.LorentzConv(DIM, DIM, m, in_manifold=m), _graph, not_on=_NO_SPATIAL),
     "LorentzConv gate": Row(
         lambda m: hnn.LorentzConv(DIM, DIM, m, in_manifold=m, gate=True), _graph, not_on=_NO_SPATIAL

@@ -37,6 +37,12 @@ def flat_gate(layer: Any, x: Tensor) -> Tensor:
     return F.normalize(y[:, :-1], dim=1) * torch.acosh(1.1 + layer.log_reach.exp() * y[:, -1:].sigmoid()) / 2
 
 
+def flat_sage(layer: Any, x: Tensor) -> Tensor:
+    a = torch.zeros(ROWS, ROWS, dtype=torch.float64).index_put((EDGES[1], EDGES[0]), torch.tensor(1.0).double())
+    mean = a / a.sum(1, keepdim=True).clamp(min=1) @ x
+    return torch.relu(x @ layer.weight_self.T + mean @ layer.weight.T + layer.bias)
+
+
 def flat_lorentz(layer: Any, x: Tensor) -> Tensor:
     a, y = adjacency(layer.weights), torch.tanh(F.linear(2 * x, layer.linear.weight, layer.linear.bias))
     return a @ y / a.sum(1, keepdim=True) / 2
@@ -133,6 +139,13 @@ LIMITS: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Tensor], Tensor]]] 
         lambda m: hnn.InnerProductDecoder(m, learnable=True),
         lambda layer, x: layer.shift + layer.log_beta.exp() * 4 * (x[EDGES[0]] * x[EDGES[1]]).sum(-1),
     ),
+    **{
+        f"SAGEConv {aggregate}": (
+            lambda m, aggregate=aggregate: hnn.SAGEConv(IN, OUT, m, in_manifold=m, aggregate=aggregate),
+            flat_sage,
+        )
+        for aggregate in ("midpoint", "tangent")
+    },
     **{
         f"LorentzConv {weights}": (
             lambda m, weights=weights: hnn.LorentzConv(

@@ -156,3 +156,30 @@ def test_its_second_derivatives_are_right() -> None:
     graph = hgeo.Graph(torch.tensor([0, 1, 2, 2]), torch.tensor([1, 2, 0, 1]), 3)
     x = torch.randn(3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
     torch.autograd.gradgradcheck(lambda x: conv(graph, x), x)
+
+
+@pytest.mark.parametrize("weights", ["sym", "mean", "attention"])
+def test_weights_of_edges_multiply_shares_and_count_in_degrees(weights: str) -> None:
+    conv, x = hnn.LorentzConv(3, 2, SPACE, in_manifold=SPACE, weights=weights), points()
+    none = torch.tensor([0.0, 1.0, 1.0, 1.0, 1.0])
+    torch.testing.assert_close(conv(EDGES, x, edge_weight=none), conv(EDGES[:, 1:], x))
+    doubled, twice = torch.cat([EDGES, EDGES[:, :1]], 1), torch.tensor([2.0, 1.0, 1.0, 1.0, 1.0])
+    torch.testing.assert_close(conv(EDGES, x, edge_weight=twice), conv(doubled, x))
+    assert torch.isfinite(conv(EDGES, x, edge_weight=torch.zeros(5))).all()
+    with pytest.raises(ValueError, match="edge_weight must be finite numbers of at least 0, got -1"):
+        conv(EDGES, x, edge_weight=-torch.ones(5))
+
+
+def test_a_node_may_keep_a_map_of_its_own_and_its_input() -> None:
+    conv = hnn.LorentzConv(3, 3, SPACE, in_manifold=SPACE, self_weight=True, residual=True)
+    plain = hnn.LorentzConv(3, 3, SPACE, in_manifold=SPACE)
+    plain.linear.load_state_dict(conv.linear.state_dict())
+    x = points()
+    mixed = conv.with_own(plain(EDGES, x), conv.own(x))
+    torch.testing.assert_close(conv(EDGES, x), conv.with_input(x, mixed))
+    with torch.no_grad():
+        conv.with_own.theta.fill_(-torch.inf)
+        conv.with_input.theta.fill_(-torch.inf)
+    assert torch.equal(conv(EDGES, x), x)
+    with pytest.raises(ValueError, match=r"residual=True needs in_manifold and manifold to be one object.*got R:4 and"):
+        hnn.LorentzConv(4, 3, SPACE, residual=True)
