@@ -1,4 +1,4 @@
-"""``hgeo reproduce``: the paper's tables and figures, cell by cell."""
+"""``hgeo reproduce``: the paper's tables and figures and the field's benchmark, cell by cell."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import os
 import sys
 from dataclasses import fields
 from pathlib import Path
+
+from hgeo.cli._arguments import positive
 
 __all__ = ["add_arguments", "run"]
 
@@ -19,16 +21,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Finished cells are kept in --cache under a hash of their configuration; a killed run resumes.\n"
         "Example: hgeo reproduce classification --datasets cora --dims 2 16 --methods gcn gat hat --out results"
     )
-    parser.add_argument("what", choices=[*PAGES, "all"], help="which table or figure")
-    parser.add_argument("--datasets", nargs="+", metavar="NAME", help="default: the paper's four")
-    parser.add_argument("--dims", nargs="+", type=int, metavar="D", help="default: 2 4 8 16")
+    parser.add_argument("what", choices=[*PAGES, "all"], help="which table or figure; all: the paper's")
+    parser.add_argument("--datasets", nargs="+", metavar="NAME", help="default: the paper's four; field: the field's")
+    parser.add_argument("--dims", nargs="+", type=int, metavar="D", help="default: 2 4 8 16; field: 16, and 2 on trees")
     parser.add_argument("--methods", nargs="+", metavar="M", help="default: every column")
-    parser.add_argument("--seeds", type=int, default=10, help="runs of a graph network (%(default)s)")
+    parser.add_argument("--seeds", type=positive, help="runs of a graph network (default: 10; field: 6)")
     parser.add_argument("--shallow-seeds", type=int, default=10, help="runs of a shallow embedding (%(default)s)")
     parser.add_argument(
         "--quick-walks", nargs="*", metavar="NAME",
         help="10 walks of 40 nodes, not the paper's 40 of 80, on these data sets (none named: on all)",
     )  # fmt: skip
+    parser.add_argument("--tasks", nargs="+", choices=("nodes", "links"), help="of field (default: both)")
+    parser.add_argument("--trials", type=positive, default=8, help="of field: settings tried a cell (%(default)s)")
+    parser.add_argument("--epochs", type=positive, help="of field: at most so many a run")
     parser.add_argument("--configs", type=Path, help="frozen configurations (default: those of the package)")
     parser.add_argument("--cache", type=Path, default=Path("runs/reproduce"), help="finished cells (%(default)s)")
     parser.add_argument("--cached-only", action="store_true", help="write what the cache holds, compute nothing")
@@ -41,10 +46,11 @@ def run(args: argparse.Namespace) -> int:
     """Run ``hgeo reproduce`` and return its exit code: 0, or 1 if a page could not be made."""
     from hgeo.reproduce import PAGES, Request, make_page
 
-    request = Request(**{field.name: getattr(args, field.name) for field in fields(Request)})
+    given = {field.name: getattr(args, field.name) for field in fields(Request)}
     try:
-        for name in PAGES if args.what == "all" else (args.what,):
-            print(*make_page(name, request), sep="\n")
+        for name in [page for page in PAGES if page != "field"] if args.what == "all" else [args.what]:
+            seeds = args.seeds or (6 if name == "field" else 10)
+            print(*make_page(name, Request(**{**given, "seeds": seeds})), sep="\n")
     except (OSError, ValueError) as error:
         print(f"hgeo reproduce: {error}", file=sys.stderr)
         return 1

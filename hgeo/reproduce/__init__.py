@@ -1,4 +1,4 @@
-"""The HAT paper's tables and figures, made anew: its numbers, the runs behind each cell, the search of settings.
+"""The HAT paper's tables and figures, made anew, with the search of settings behind them; and the field's benchmark.
 
 A table is made of cells, pieces of work that are cached under a hash of what they depend on, so that a killed command
 resumes. ``published.json`` holds what the paper prints, ``paper.json`` the settings that the search chose. Many runs of

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from hgeo.models import SHALLOW_METHODS
 from hgeo.reproduce._cells import Cell
+from hgeo.reproduce._field_page import field
 from hgeo.reproduce._figures import attention, timing, visualization
 from hgeo.reproduce._flat import Config
 from hgeo.reproduce._request import Request
@@ -196,6 +197,7 @@ PAGES: dict[str, Callable[[Request], list[str]]] = {
     "visualization": visualization,
     "timing": timing,
     "ablation": _ablation,
+    "field": field,
 }
 
 

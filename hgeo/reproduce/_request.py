@@ -21,6 +21,8 @@ class Request:
 
     Args:
         datasets, dims, methods: rows and columns.
+        tasks, trials, epochs: of the field's benchmark: which tasks, how many settings are tried for each cell, and
+            how many epochs a run has at most.
         seeds: runs of a graph network; ``shallow_seeds``: of a shallow embedding.
         quick_walks: data sets on which DeepWalk and Node2vec make 10 walks of 40 nodes; an empty list means all.
         configs: a file of settings that ``hgeo tune`` froze, in place of the package's.
@@ -42,6 +44,9 @@ class Request:
     out: Path = Path("docs/results")
     jobs: int = 1
     data_dir: str | None = None
+    tasks: Sequence[str] | None = None
+    trials: int = 8
+    epochs: int | None = None
 
     def command(self, page: str) -> str:
         """The words on a command line that ask for this, folders and processes left out.
