@@ -114,9 +114,9 @@ class GraphLayer(Layer):
         return self.in_dim is None or self.dst_dim is None
 
     def maps(self) -> list[nn.Parameter]:
-        """The maps from coordinates and attributes that there are."""
+        """The maps from coordinates and attributes that there are and whose size is known."""
         named = (self.weight, self.weight_dst, self.weight_self, self.weight_residual, self.weight_edge)
-        return [weight for weight in named if weight is not None]
+        return [weight for weight in named if weight is not None and not isinstance(weight, UninitializedParameter)]
 
     def reset_parameters(self) -> None:
         """First values of the parameters, once the dimensions are known."""

@@ -95,8 +95,19 @@ def with_values(x: Tensor, values: Tensor) -> Tensor:
 
 
 def sparse_linear(x: Tensor, weight: Tensor) -> Tensor:
-    """x Wᵀ for sparse x, which is never made dense."""
+    """x Wᵀ for sparse x, which is never made dense.
+
+    Autocast computes it in the dtype of the weights: torch has no sparse product of two dtypes, nor one of half
+    precision on every device.
+    """
+    kind = x.device.type
+    if torch.is_autocast_enabled(kind):
+        if x.dtype != weight.dtype:
+            compressed = x.layout == torch.sparse_csr
+            x = with_values(x, x.values().to(weight.dtype)) if compressed else x.to(weight.dtype)
+        with torch.autocast(kind, enabled=False):
+            return sparse_linear(x, weight)
     plain = x.layout == torch.sparse_csr and x.device.type == "cpu" and x.dtype == weight.dtype and not x.requires_grad
-    if not plain or _is_opaque(x) or torch.is_autocast_enabled("cpu"):
+    if not plain or _is_opaque(x):
         return torch.sparse.mm(x, weight.t())
     return _Product.apply(_pattern(x), False, x.values(), weight.t())

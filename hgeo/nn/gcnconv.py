@@ -117,7 +117,7 @@ class GCNConv(GraphLayer):
             nn.init.zeros_(self.bias_edge)
         if self.bias is not None:
             with torch.no_grad():
-                self.bias.copy_(manifolds.exp0(self.manifold, self.weight.new_zeros(self.out_dim)))
+                self.bias.copy_(manifolds.exp0(self.manifold, self.bias.new_zeros(self.out_dim)))
 
     def forward(
         self,

@@ -168,7 +168,7 @@ class HATConv(GraphLayer):
             if self.log_beta is not None:
                 self.log_beta.zero_()
             if self.bias is not None:
-                zero = self.weight.new_zeros(self.output_dim)
+                zero = self.bias.new_zeros(self.output_dim)
                 self.bias.copy_(manifolds.exp0(self.manifold, zero) if self.finish.bias == "point" else zero)
 
     def forward(
