@@ -91,12 +91,12 @@ class _InPyG:
         """The layer's output for the target nodes; with ``return_attention_weights`` also ``(edge_index, alpha)``.
 
         Args:
-            x: (nodes, in_channels).
+            x: (nodes, in_channels), or a pair of such, of source and of target nodes.
             edge_index: (2, E) tensor or ``EdgeIndex``, sources first; or the transposed adjacency ``adj_t`` as a torch
                 sparse tensor or a ``SparseTensor``, whose values are the edge weights if none are given.
             edge_weight: (E,) of the given edges.
             edge_attr: (E, edge_dim) of the given edges.
-            size: (sources, targets) of the graph; the targets are the first sources.
+            size: (sources, targets) of the graph; the targets are the first sources, if ``x`` is no pair.
             return_attention_weights: the edges are the given ones in their order, behind them the self-loops that the
                 layer added; for a sparse adjacency it is the adjacency of them with the weights as values.
         """
@@ -117,14 +117,16 @@ class _InPyG:
         if not asked:
             return answer
         y, attention = answer
-        looped = as_graph(graph, x.shape[0]).with_self_loops()
-        alpha = torch.cat([attention.edges, attention.loops])
-        return y, _as_given(edge_index, looped, alpha, self.flow)
+        read = as_graph(graph, x.shape[0] if isinstance(x, Tensor) else tuple(rows.shape[0] for rows in x))
+        looped = read.with_self_loops() if self.add_self_loops else read  # type: ignore[attr-defined]
+        return y, _as_given(name, edge_index, looped, attention)
 
     @property
     def in_channels(self) -> Any:
-        """PyG's word for ``in_dim``."""
-        return self.in_dim  # type: ignore[attr-defined]
+        """PyG's word for ``in_dim``; -1 until it is found."""
+        dims = (self.in_dim, getattr(self, "dst_dim", None))  # type: ignore[attr-defined]
+        known = tuple(-1 if dim is None else dim for dim in dims)
+        return known if getattr(self, "is_pair", False) else known[0]
 
     @property
     def out_channels(self) -> Any:
@@ -190,6 +192,13 @@ def _read(
         )
     if isinstance(x, Tensor) and not x.is_floating_point() and isinstance(edge_index, Tensor | SparseTensor):
         raise TypeError(f"{name}: x is a {x.dtype} tensor; the layers of hgeo.pyg are called conv(x, edge_index)")
+    if isinstance(x, tuple) and (len(x) != 2 or not all(isinstance(rows, Tensor) for rows in x)):
+        kinds = ", ".join(type(rows).__name__ for rows in x)
+        raise TypeError(
+            f"{name}: a pair is (features of sources, features of targets), got ({kinds}); the layers of hgeo.pyg know "
+            f"no targets without features, for these are points as well: give them zeros"
+        )
+    sources, targets = (x.shape[0], None) if isinstance(x, Tensor) else (rows.shape[0] for rows in x)
     if isinstance(edge_index, SparseTensor) or (isinstance(edge_index, Tensor) and edge_index.layout != torch.strided):
         if flow != "source_to_target":
             raise ValueError(f"{name}: a sparse adjacency is read by flow='source_to_target'; hand in its transpose")
@@ -206,13 +215,13 @@ def _read(
         )
     if flow != "source_to_target":
         edge_index, size = edge_index.flip(0), size and (size[1], size[0])
-    sources, targets = size or (None, None)
-    nodes = x.shape[0] if isinstance(x, Tensor) else None
-    if nodes is not None and sources not in (None, nodes):
-        raise ValueError(f"{name}: size says that there are {sources} sources, x has {nodes} rows")
-    if targets in (None, nodes):
+    for what, said, rows in zip(("sources", "targets"), size or (None, None), (sources, targets), strict=True):
+        if rows is not None and said not in (None, rows):
+            raise ValueError(f"{name}: size says that there are {said} {what}, x has {rows} rows")
+    said = size[1] if size else None
+    if targets is not None or said in (None, sources):
         return edge_index, None
-    return Graph(edge_index[0], edge_index[1], num_src=nodes, num_dst=targets), None
+    return Graph(edge_index[0], edge_index[1], num_src=sources, num_dst=said), None
 
 
 def _values(adjacency: Tensor) -> Tensor | None:
@@ -222,24 +231,32 @@ def _values(adjacency: Tensor) -> Tensor | None:
     return None if plain else values
 
 
-def _as_given(edge_index: Any, looped: Graph, alpha: Tensor, flow: str) -> Any:
+def _as_given(name: str, edge_index: Any, looped: Graph, attention: nn.Attention) -> Any:
     """``(edge_index, alpha)`` of the graph with self-loops, in the form in which the graph was given.
 
-    ``alpha`` has a row a given edge, then one a target, for the loop that it may have got.
+    ``alpha`` has a row a given edge, then one a loop that was added.
     """
     if isinstance(edge_index, Tensor) and edge_index.layout == torch.strided:
-        order = looped.perm.argsort()  # the given edges, then the added loops
-        ends = (looped.col, looped.row) if flow == "source_to_target" else (looped.row, looped.col)
-        return torch.stack(ends)[:, order], alpha[looped.perm[order]]
-    alpha = alpha[looped.perm]
+        added = looped.perm[looped.perm >= looped.num_edges_given].sort().values - looped.num_edges_given
+        edges = torch.cat([torch.Tensor.as_subclass(edge_index, Tensor), added.expand(2, -1)], dim=1)
+        return edges, torch.cat([attention.edges, attention.loops[added]])
+    apart = looped.num_src != (edge_index.size(1) if isinstance(edge_index, SparseTensor) else edge_index.shape[1])
+    if apart and looped.num_edges > looped.num_edges_given:
+        raise ValueError(
+            f"{name}: the self-loops of targets have no place in an adjacency of two sets of nodes; use an edge_index, "
+            f"or a layer with add_self_loops=False"
+        )
+    alpha = torch.cat([attention.edges, attention.loops])[looped.perm]
+    col = looped.col - looped.num_dst if apart else looped.col
+    sizes = (looped.num_dst, looped.num_src - looped.num_dst if apart else looped.num_src)
     if isinstance(edge_index, SparseTensor):
-        sizes = (looped.num_dst, looped.num_src)
-        return SparseTensor(row=looped.row, col=looped.col, value=alpha, sparse_sizes=sizes, is_sorted=True)
-    shape = (looped.num_dst, looped.num_src, *alpha.shape[1:])
+        return SparseTensor(row=looped.row, col=col, value=alpha, sparse_sizes=sizes, is_sorted=True)
+    shape = (*sizes, *alpha.shape[1:])
     if edge_index.layout == torch.sparse_csr:
-        return torch.sparse_csr_tensor(looped.rowptr, looped.col, alpha, shape), alpha
+        return torch.sparse_csr_tensor(looped.rowptr, col, alpha, shape), alpha
     if edge_index.layout == torch.sparse_csc:
         colptr, row, place = looped.csc
+        colptr = colptr[looped.num_dst :] if apart else colptr
         return torch.sparse_csc_tensor(colptr, row, alpha[place], shape), alpha[place]
-    adjacency = torch.sparse_coo_tensor(torch.stack([looped.row, looped.col]), alpha, shape).coalesce()
+    adjacency = torch.sparse_coo_tensor(torch.stack([looped.row, col]), alpha, shape).coalesce()
     return adjacency, adjacency.values()

@@ -14,9 +14,11 @@ import torch.nn.functional as F
 import torch_geometric.nn as tg
 from torch import Tensor
 from torch_geometric import EdgeIndex
-from torch_geometric.data import Batch, Data
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.explain import Explainer, GNNExplainer
+from torch_geometric.explain.algorithm.utils import clear_masks, set_hetero_masks, set_masks
 from torch_geometric.loader import DataLoader
-from torch_geometric.utils import to_torch_csc_tensor, trim_to_layer
+from torch_geometric.utils import k_hop_subgraph, to_torch_csc_tensor, trim_to_layer
 
 import hgeo
 import hgeo.pyg
@@ -253,6 +255,234 @@ def test_what_a_layer_does_not_know_is_said_before_anything_is_computed():
     ):
         with pytest.raises(kind, match=words):
             call()
+
+
+# --- weights, attributes, pairs ---
+
+CONTRACT = ["HATConv", "GCNConv"]  # the layers that have the whole contract of a graph layer
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_the_values_of_an_adjacency_are_the_weights_of_its_edges(name):
+    x, value, conv = 0.3 * torch.randn(4, 16), torch.rand(6), layer(name, 16, 32)
+    edge_index = torch.tensor([[0, 0, 0, 1, 2, 3], [1, 2, 3, 0, 0, 0]])
+    transposed = to_torch_csc_tensor(edge_index, value, size=(4, 4)).t()
+    out = conv(x, edge_index, value)
+    assert out.shape == (4, 32)
+    assert not torch.allclose(out, conv(x, edge_index))
+    for adjacency in (transposed, transposed.to_sparse_coo(), transposed.to_dense().to_sparse_csc()):
+        assert torch.allclose(conv(x, adjacency), out, atol=1e-6)
+    learned = value.clone().requires_grad_()
+    conv(x, edge_index, learned).square().sum().backward()
+    assert (learned.grad != 0).any()
+
+
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize("name", CONTRACT)
+def test_a_pair_of_node_sets_gives_the_same_over_every_form_of_a_graph(name, residual):
+    x1, x2, edge_index = torch.randn(4, 8), torch.randn(2, 16), torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]])
+    conv = layer(name, (8, 16), 32, residual=residual)
+    assert conv.in_channels == (8, 16)
+    out = conv((x1, x2), edge_index)
+    assert out.shape == (2, 32)
+    assert torch.allclose(conv((x1, x2), edge_index, size=(4, 2)), out)
+    for form, same in adjacencies(edge_index, (4, 2)).items():
+        assert torch.allclose(conv((x1, x2), same), out, atol=1e-6), form
+    conv.flow = "target_to_source"
+    assert torch.allclose(conv((x1, x2), edge_index.flip(0), size=(2, 4)), out)
+    with pytest.raises(ValueError, match="size says that there are 4 targets, x has 2 rows"):
+        conv((x1, x2), edge_index, size=(4, 4))
+    with pytest.raises(TypeError, match=r"got \(Tensor, NoneType\).*no targets without features"):
+        conv((x1, None), edge_index, size=(4, 2))
+
+
+def test_targets_are_the_first_sources_where_size_says_so():
+    x, conv, edge_index = torch.randn(4, 8), layer("HATConv", 8, 3), torch.tensor([[0, 1, 2, 3], [0, 0, 1, 1]])
+    assert torch.allclose(conv(x, edge_index, size=(4, 2)), conv(x, edge_index)[:2])
+
+
+@pytest.mark.parametrize("form", ["edge_index", "csr", "csc", "coo"])
+def test_attention_of_a_pair_stands_at_its_edges(form):
+    x1, x2, edge_index = torch.randn(4, 8), torch.randn(5, 8), torch.tensor([[0, 3, 2, 3], [0, 4, 1, 1]])
+    conv = layer("HATConv", 8, 3, heads=2)
+    _, (edges, alpha) = conv((x1, x2), edge_index, return_attention_weights=True)
+    assert edges.tolist() == [[0, 3, 2, 3, 0, 1, 2, 3, 4], [0, 4, 1, 1, 0, 1, 2, 3, 4]]
+    torch.testing.assert_close(torch.zeros(5, 2).index_add(0, edges[1], alpha), torch.ones(5, 2))
+    bare = layer("HATConv", 8, 3, heads=2, add_self_loops=False)
+    _, (edges, alpha) = bare((x1, x2), edge_index, return_attention_weights=True)
+    assert torch.equal(edges, edge_index)
+    if form != "edge_index":
+        given = adjacencies(edge_index, (4, 5))[form]
+        _, (result, values) = bare((x1, x2), given, return_attention_weights=True)
+        assert (result.layout, result.shape) == (given.layout, (5, 4, 2))
+        places = result.indices() if form == "coo" else _places(result)
+        dense = torch.zeros(5, 4, 2).index_put((edges[1], edges[0]), alpha)
+        torch.testing.assert_close(torch.zeros(5, 4, 2).index_put(tuple(places), values), dense)
+        with pytest.raises(ValueError, match="no place in an adjacency of two sets"):
+            conv((x1, x2), given, return_attention_weights=True)
+
+
+@pytest.mark.parametrize("fill_value", [0.5, "mean"])
+@pytest.mark.parametrize("name", CONTRACT)
+def test_edges_have_attributes(name, fill_value):
+    x, edge_index = torch.randn(4, 8), torch.tensor([[0, 1, 2, 3], [1, 0, 1, 1]])
+    for size in (1, 4):
+        conv = layer(name, 8, 32, edge_dim=size, fill_value=fill_value)
+        attr = torch.randn(4, size)
+        out = conv(x, edge_index, edge_attr=attr)
+        assert out.shape == (4, 32)
+        if size == 1:
+            assert torch.equal(conv(x, edge_index, edge_attr=attr[:, 0]), out)
+            adjacency = to_torch_csc_tensor(edge_index, size=(4, 4)).t()
+            order = torch.tensor([1, 0, 2, 3])  # by target, then by source
+            assert torch.allclose(conv(x, adjacency, edge_attr=attr[order]), out, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_loops_can_be_left_out(name):
+    x, conv = torch.randn(4, 8), layer(name, 8, 4, add_self_loops=False)
+    same = layer(name, 8, 4)
+    same.load_state_dict(conv.state_dict())
+    looped = torch.cat([EDGES, torch.tensor([[1, 2, 3], [1, 2, 3]])], 1)
+    assert torch.allclose(conv(x, looped), same(x, EDGES), atol=1e-6)
+
+
+# --- inside PyG's tools ---
+
+
+def heterogeneous() -> HeteroData:
+    data = HeteroData()
+    data["author"].x, data["paper"].x = torch.randn(5, 6), torch.randn(4, 8)
+    data["author", "writes", "paper"].edge_index = torch.tensor([[0, 1, 2, 3, 4, 4], [0, 0, 1, 2, 3, 1]])
+    data["paper", "rev_writes", "author"].edge_index = torch.tensor([[0, 0, 1, 2, 3, 1], [0, 1, 2, 3, 4, 4]])
+    data["paper", "cites", "paper"].edge_index = torch.tensor([[0, 1, 2], [1, 2, 3]])
+    return data
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_hetero_conv_runs_a_layer_an_edge_type(name):
+    data, ball = heterogeneous(), hgeo.PoincareBall()
+    make = getattr(hgeo.pyg, name)
+    convs = {
+        ("paper", "cites", "paper"): make(-1, 4, ball, output="tangent"),
+        ("author", "writes", "paper"): make((-1, -1), 4, ball, output="tangent", add_self_loops=False),
+        ("paper", "rev_writes", "author"): make((8, 6), 4, ball, output="tangent", add_self_loops=False),
+    }
+    out = tg.HeteroConv(convs, aggr="sum")(data.x_dict, data.edge_index_dict)
+    assert {kind: rows.shape for kind, rows in out.items()} == {"paper": (4, 4), "author": (5, 4)}
+    x, edges = data.x_dict, data.edge_index_dict
+    cited = convs["paper", "cites", "paper"](x["paper"], edges["paper", "cites", "paper"])
+    written = convs["author", "writes", "paper"]((x["author"], x["paper"]), edges["author", "writes", "paper"])
+    torch.testing.assert_close(out["paper"], cited + written)
+    with pytest.raises(ValueError, match="add_self_loops"):  # says PyG of loops between two sets
+        tg.HeteroConv({("author", "writes", "paper"): make((-1, -1), 4)})
+
+
+class TwoLayers(torch.nn.Module):
+    def __init__(self, name: str, in_channels: object, classes: int = 3, **options: object) -> None:
+        super().__init__()
+        make = getattr(hgeo.pyg, name)
+        self.first = make(in_channels, 8, **options)
+        self.second = make((-1, -1) if isinstance(in_channels, tuple) else 8, classes, **options)
+
+    def forward(self, x: Tensor, edge_index: Tensor) -> Tensor:
+        return self.second(self.first(x, edge_index).relu(), edge_index)
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_to_hetero_makes_a_model_an_edge_type_of_a_model(name):
+    data = heterogeneous()
+    model = tg.to_hetero(TwoLayers(name, (-1, -1), add_self_loops=False, self_weight=True), data.metadata())
+    with torch.no_grad():
+        model(data.x_dict, data.edge_index_dict)  # finds the dimensions
+    out = model(data.x_dict, data.edge_index_dict)
+    assert {kind: rows.shape for kind, rows in out.items()} == {"paper": (4, 3), "author": (5, 3)}
+    sum(rows.square().sum() for rows in out.values()).backward()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters() if p.requires_grad)
+
+
+@pytest.mark.parametrize("name", CONTRACT)
+def test_an_explainer_finds_the_edge_that_decides(name):
+    # the class of node 0 stands in the features of node 1 alone
+    x, edge_index = torch.zeros(6, 4), torch.tensor([[1, 2, 3, 4, 5, 0, 3], [0, 0, 0, 5, 4, 2, 1]])
+    x[1] = 4.0
+    model = TwoLayers(name, 4)
+    with torch.no_grad():
+        for conv in (model.first, model.second):
+            conv.weight.abs_()
+    explainer = Explainer(
+        model,
+        algorithm=GNNExplainer(epochs=60, lr=0.1),
+        explanation_type="model",
+        edge_mask_type="object",
+        model_config={"mode": "regression", "task_level": "node", "return_type": "raw"},
+    )
+    mask = explainer(x, edge_index, index=0).edge_mask
+    assert mask.shape == (7,)
+    assert ((mask >= 0) & (mask <= 1)).all()
+    assert mask[0] > mask[[3, 4, 6]].max()  # edges that no message to node 0 takes
+    assert model.first._edge_mask is None  # and afterwards the layers are as they were
+
+
+def test_a_set_mask_multiplies_the_messages_of_every_layer():
+    conv, x, mask = layer("HATConv", 8, 4), torch.randn(4, 8), torch.randn(5)
+    set_masks(conv, torch.nn.Parameter(mask), EDGES)
+    masked = conv(x, EDGES)
+    clear_masks(conv)
+    expected = hgeo.nn.HATConv.forward(conv, EDGES, x, edge_mask=mask.sigmoid())
+    torch.testing.assert_close(masked, expected)
+
+
+def test_heterogeneous_masks_reach_their_layers():
+    data, ball = heterogeneous(), hgeo.PoincareBall()
+    kind = ("author", "writes", "paper")
+    model = tg.HeteroConv({kind: hgeo.pyg.GCNConv((6, 8), 4, ball, add_self_loops=False)})
+    set_hetero_masks(model, {kind: torch.zeros(6)}, data.edge_index_dict, apply_sigmoid=False)
+    silent = model(data.x_dict, data.edge_index_dict)["paper"]
+    torch.testing.assert_close(silent, torch.zeros(4, 4))
+
+
+def test_a_summary_lists_the_layers():
+    pytest.importorskip("tabulate")
+    text = tg.summary(TwoLayers("HATConv", 12), torch.randn(4, 12), EDGES)
+    assert "HATConv" in text
+    assert "[4, 12], [2, 5]" in text
+
+
+def test_a_sampled_batch_gives_the_seed_nodes_what_the_graph_gives():
+    data = citation_graph()
+    model = TwoLayers("HATConv", 12).eval()
+    subset, edge_index, seeds, _ = k_hop_subgraph(torch.tensor([3, 50]), 2, data.edge_index, relabel_nodes=True)
+    torch.testing.assert_close(model(data.x[subset], edge_index)[seeds], model(data.x, data.edge_index)[[3, 50]])
+
+
+def test_a_compiled_layer_takes_graphs_of_every_size():
+    conv = layer("HATConv", 8, 4, heads=2)
+    compiled = torch.compile(conv, fullgraph=True, dynamic=True, backend="eager")
+    for nodes in (4, 7):
+        x, edge_index = torch.randn(nodes, 8), torch.randint(nodes, (2, 3 * nodes))
+        torch.testing.assert_close(compiled(x, edge_index), conv(x, edge_index))
+
+
+def test_lightning_trains_in_bfloat16():
+    lightning = pytest.importorskip("lightning")
+
+    class Module(lightning.LightningModule):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = TwoLayers("HATConv", 12)
+
+        def training_step(self, batch: Data, _: int) -> Tensor:
+            return F.cross_entropy(self.model(batch.x.to_sparse_csr(), batch.edge_index), batch.y)
+
+        def configure_optimizers(self) -> torch.optim.Optimizer:
+            return torch.optim.Adam(self.parameters(), lr=0.01)
+
+    trainer = lightning.Trainer(
+        max_epochs=2, precision="bf16-mixed", accelerator="cpu", logger=False, enable_checkpointing=False
+    )
+    trainer.fit(Module(), DataLoader([citation_graph(30), citation_graph(45)], batch_size=2))
+    assert trainer.current_epoch == 2
 
 
 def test_swapped_arguments_of_a_layer_of_hgeo_nn_lead_to_hgeo_pyg():
