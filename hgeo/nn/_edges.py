@@ -160,6 +160,7 @@ class GraphLayer(Layer):
         edge_mask: Tensor | None = None,
     ) -> Edges:
         """What the layer is called with, in the order in which it goes through the edges; wrong input is refused."""
+        x = self._one_set(x)
         given = read_graph(graph, x)
         if self.is_pair and isinstance(x, Tensor):  # of one set of nodes, which have a map for each of their two sides
             x = x, x if x.shape[0] == given.num_dst else x[: given.num_dst]
@@ -202,6 +203,11 @@ class GraphLayer(Layer):
             mask = looped.from_caller_order(mask, 1.0)
         return Edges(looped, given, weight, attr, mask)
 
+    def _one_set(self, x: Any) -> Any:
+        """One tensor given twice, as heterogeneous containers do for edges among one kind of nodes, is one set."""
+        twice = isinstance(x, tuple) and len(x) == 2 and x[0] is x[1] and not self.is_pair
+        return x[0] if twice else x
+
     def _check_rows(self, src: Tensor, dst: Tensor | None) -> None:
         if self.is_lazy:
             self._find_dims(*(self._dim_of(rows) for rows in (src, src if dst is None else dst)))
@@ -235,6 +241,7 @@ class GraphLayer(Layer):
 
         The latter is (num_dst, own rows), or None.
         """
+        x = self._one_set(x)
         src, dst = (x, None) if isinstance(x, Tensor) else x
         v = self.coordinates(src)
         v_dst = v if dst is None else self.coordinates(dst)
