@@ -46,10 +46,34 @@ def test_no_block_is_overlooked(name):
 
 @pytest.mark.parametrize("name", WITH_CODE)
 def test_a_guide_runs(name, tmp_path, monkeypatch):
-    if any(re.search(r"^ *import dgl", code, re.MULTILINE) for *_, code in fences(name)):
-        pytest.importorskip("dgl")
+    need_other_libraries(name)
     monkeypatch.chdir(tmp_path)
     run(name)
+
+
+def need_other_libraries(name):
+    for library in ("dgl", "torch_geometric"):
+        if any(re.search(rf"^ *(import|from) {library}", code, re.MULTILINE) for *_, code in fences(name)):
+            pytest.importorskip(library)
+
+
+COLUMNS = "<table><tr><th>today</th><th>with hgeo</th></tr>"
+
+
+@pytest.mark.parametrize("column", ["today", "with hgeo"])
+@pytest.mark.parametrize("name", sorted(name for name, page in PAGES.items() if COLUMNS in page.read_text("utf-8")))
+def test_each_column_of_a_guide_from_another_library_runs_by_itself(name, column):
+    need_other_libraries(name)
+    shared, *rows = PAGES[name].read_text(encoding="utf-8").split(COLUMNS)
+    scope = {}
+    for _, code in FENCE.findall(shared):
+        exec(code, scope)
+    for row in rows:
+        pair = [code for _, code in FENCE.findall(row.split("</table>")[0])]
+        assert len(pair) == 2
+        assert "hgeo" not in pair[0]
+        assert "hgeo" in pair[1]
+        exec(pair[column == "with hgeo"], {**scope})
 
 
 def test_the_layers_that_the_guide_chains_by_hand_fit_and_the_slip_that_it_warns_of_does_not():
