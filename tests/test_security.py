@@ -4,14 +4,14 @@ import ast
 import re
 from pathlib import Path
 
-from hgeo.data._pickle import ARRAYS, LISTS
+from hgeo.data._pickle import ARRAYS, GRAPHS, LISTS
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 
 
 def test_the_page_lists_the_names_that_a_pickle_may_hold_and_no_others():
-    for kind, allowed in (("arrays", ARRAYS), ("neighbours", LISTS)):
+    for kind, allowed in (("arrays", ARRAYS), ("neighbours", LISTS), ("one graph", GRAPHS)):
         (entry,) = re.findall(rf"^- in a file of {kind}: (.*?)(?=^- |^$)", PAGE, re.MULTILINE | re.DOTALL)
         assert set(re.findall(r"`(.+?)`", entry)) == {f"{module}.{name}" for module, name in allowed}
 

@@ -83,7 +83,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         _leave_stdout()
         return 128 + 13  # as a shell says of a process that SIGPIPE ended
     except ImportError as error:  # what is missing, and what it is needed for
-        print(f"hgeo {options.command}: {error}", file=sys.stderr)
+        from hgeo.cli._spoken import complain
+
+        complain(options.command, error)
         return 1
     except KeyboardInterrupt:
         print("hgeo: interrupted", file=sys.stderr)

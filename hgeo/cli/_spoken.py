@@ -1,14 +1,32 @@
-"""Warnings as lines for a reader, not as places in the source."""
+"""What a reader is told: warnings as lines, not as places in the source, and words of files as text, not as orders."""
 
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import warnings
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["spoken_warnings"]
+__all__ = ["complain", "shown", "spoken_warnings"]
+
+# A terminal obeys them, and files of others hold names. Lines and tabs do no harm.
+_ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def shown(text: object) -> str:
+    """The text with its control characters spelled, so that a terminal obeys none of them.
+
+    >>> shown("red \x1b[31m")
+    'red \\\\x1b[31m'
+    """
+    return _ORDERS.sub(lambda found: f"\\x{ord(found[0]):02x}", str(text))
+
+
+def complain(command: str, problem: object) -> None:
+    """What is wrong, on stderr."""
+    print(f"hgeo {command}: {shown(problem)}", file=sys.stderr)
 
 
 @contextlib.contextmanager
@@ -21,7 +39,7 @@ def spoken_warnings() -> Iterator[None]:
     from hgeo.train import TrainingWarning
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        tqdm.write(f"hgeo: {message}", file=sys.stderr)
+        tqdm.write(f"hgeo: {shown(message)}", file=sys.stderr)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

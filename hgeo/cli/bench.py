@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from hgeo._files import write_atomically
+from hgeo.cli._spoken import complain
 
 if TYPE_CHECKING:
     from hgeo.bench import Case
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
         if args.clock == "cpu" and args.speedup:
             raise ValueError("processor time says nothing about threads; --speedup needs the wall clock")
     except ValueError as error:
-        print(f"hgeo bench: {error}", file=sys.stderr)
+        complain("bench", error)
         return 2
     out = sys.stderr if args.json else sys.stdout
     report: dict[str, Any] = {"machine": machine(), "clock": args.clock, "absent": absent, "cases": []}

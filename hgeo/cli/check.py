@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from hgeo.cli._arguments import not_negative, own_modules, positive
+from hgeo.cli._spoken import complain
 
 __all__ = ["add_arguments", "run"]
 
@@ -63,10 +63,7 @@ def run(args: argparse.Namespace) -> int:
             print(f"{entry.group:11} {entry.name:45} {entry.statement}")
         return 0
     if args.target is None:
-        print(
-            "hgeo check: say what to check, for example geoopt:PoincareBall; hgeo check --help says more",
-            file=sys.stderr,
-        )
+        complain("check", "say what to check, for example geoopt:PoincareBall; hgeo check --help says more")
         return 2
     own_modules()
     try:
@@ -74,12 +71,10 @@ def run(args: argparse.Namespace) -> int:
         chosen = None if args.laws is None else [word.strip() for word in args.laws.split(",")]
         laws.select(chosen)
     except (ValueError, TypeError) as reason:
-        print(f"hgeo check: {reason}", file=sys.stderr)
+        complain("check", reason)
         return 2
     if args.dim is not None and own_dim is not None and args.dim != own_dim:
-        print(
-            f"hgeo check: --dim {args.dim} contradicts {args.target!r}, whose dimension is {own_dim}", file=sys.stderr
-        )
+        complain("check", f"--dim {args.dim} contradicts {args.target!r}, whose dimension is {own_dim}")
         return 2
     reports, passed, dtypes = [], True, args.dtype or ["float64", "float32"]
     with tqdm(total=len(dtypes) * len(laws.select(chosen)), unit="law", disable=None, leave=False) as bar:

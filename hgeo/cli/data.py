@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 
 from hgeo.cli._arguments import not_negative, positive
-from hgeo.cli._spoken import spoken_warnings
+from hgeo.cli._spoken import complain, shown, spoken_warnings
 
 __all__ = ["add_arguments", "run"]
 
@@ -69,7 +68,7 @@ def run(args: argparse.Namespace) -> int:
                 features=args.features,
             )
     except (ValueError, OSError) as error:
-        print(f"hgeo data: {error}", file=sys.stderr)
+        complain("data", error)
         return 2
     found = graph_statistics(dataset, samples=args.samples, seed=args.seed)
     if args.json:
@@ -95,7 +94,7 @@ def run(args: argparse.Namespace) -> int:
         ("Gromov δ", f"mean {found.delta_mean:.3f}, max {found.delta_max:.1f} of {found.samples:,} quadruples"),
         ("2δ / distance", f"{found.delta_relative:.3f} of its mean, {found.delta_spread:.3f} of its deviation"),
     ]
-    print(dataset.name)
+    print(shown(dataset.name))
     for name, text in rows:
         print(f"  {name:<20} {text}")
     print(found.advice())

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hgeo.cli._arguments import not_negative, positive
-from hgeo.cli._spoken import spoken_warnings
+from hgeo.cli._spoken import complain, shown, spoken_warnings
 
 if TYPE_CHECKING:
     from hgeo.data import Pairs
@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"\nhgeo: interrupted; {how}", file=sys.stderr)
         return 130
     except (ValueError, OSError, ImportError) as error:
-        print(f"hgeo embed: {error}", file=sys.stderr)
+        complain("embed", error)
         return 2
     _report(args, study, rows)
     return _ask(args, study.folder / "vectors.npz") if args.nearest and not args.json else 0
@@ -230,14 +230,14 @@ def _ask(args: argparse.Namespace, path: Path) -> int:
             raise ValueError(f"{path} holds vectors; ask for the nodes near one by --nearest NAME")
         found = load_vectors(path).nearest(args.nearest, args.k)
     except (ValueError, OSError) as error:
-        print(f"hgeo embed: {error}", file=sys.stderr)
+        complain("embed", error)
         return 2
     if args.json:
         print(json.dumps({"name": args.nearest, "nearest": found}, indent=2))
     else:
-        print(f"nearest to {args.nearest}")
+        print(f"nearest to {shown(args.nearest)}")
         for name, distance in found:
-            print(f"  {distance:8.3f}  {name}")
+            print(f"  {distance:8.3f}  {shown(name)}")
     return 0
 
 

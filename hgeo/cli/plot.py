@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hgeo._files import write_atomically
 from hgeo.cli._arguments import not_negative, own_modules, positive
+from hgeo.cli._spoken import complain
 
 if TYPE_CHECKING:
     from torch import nn
@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         written = _draw(args)
     except (ValueError, OSError) as error:
-        print(f"hgeo plot: {error}", file=sys.stderr)
+        complain("plot", error)
         return 2
     for path in written:
         print(path)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import os
-import sys
 from dataclasses import fields
 from pathlib import Path
 
 from hgeo.cli._arguments import positive
+from hgeo.cli._spoken import complain
 
 __all__ = ["add_arguments", "run"]
 
@@ -52,6 +52,6 @@ def run(args: argparse.Namespace) -> int:
             seeds = args.seeds or (6 if name == "field" else 10)
             print(*make_page(name, Request(**{**given, "seeds": seeds})), sep="\n")
     except (OSError, ValueError) as error:
-        print(f"hgeo reproduce: {error}", file=sys.stderr)
+        complain("reproduce", error)
         return 1
     return 0

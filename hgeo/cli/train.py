@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hgeo.cli._arguments import not_negative, own_modules, positive
-from hgeo.cli._spoken import spoken_warnings
+from hgeo.cli._spoken import complain, shown, spoken_warnings
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -124,10 +124,10 @@ def run(args: argparse.Namespace) -> int:
         print(f"\nhgeo: interrupted; {how}", file=sys.stderr)
         return 130
     except (ValueError, OSError, ImportError) as error:
-        print(f"hgeo train: {error}", file=sys.stderr)
+        complain("train", error)
         return 2
     for failure in done.failures:
-        print(f"hgeo train: {failure}", file=sys.stderr)
+        complain("train", failure)
     if done.results:
         _report(session, done, as_json=args.json)
     return 1 if done.failures else 0
@@ -366,7 +366,7 @@ def _report(session: Session, done: _Outcome, *, as_json: bool) -> None:
     print(f"\n{session.path}: configuration, metrics, weights and results")
     for picture in sorted(session.path.rglob("embedding.png"), key=lambda path: len(path.parts)):
         page = picture.with_suffix(".html")
-        print(f"  {picture}" + (f", and {page.name} to move through" if page.exists() else ""))
+        print(f"  {shown(picture)}" + (f", and {page.name} to move through" if page.exists() else ""))
 
 
 def _cell(value: dict[str, float]) -> str:

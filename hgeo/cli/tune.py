@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-import sys
 from pathlib import Path
 
 from hgeo.cli._arguments import positive
+from hgeo.cli._spoken import complain
 
 __all__ = ["add_arguments", "run"]
 
@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
 
     asked = {name: getattr(args, name) for name in ("rounds", "trials", "epochs") if getattr(args, name)}
     if importlib.util.find_spec("optuna") is None:
-        print("hgeo tune: the search needs optuna, which is not installed: pip install optuna", file=sys.stderr)
+        complain("tune", "the search needs optuna, which is not installed: pip install optuna")
         return 1
     try:
         winners = frozen_winners(args.go_on_from) if args.go_on_from else None
@@ -57,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
             for method in args.methods
         ]
     except (ValueError, OSError) as error:
-        print(f"hgeo tune: {error}", file=sys.stderr)
+        complain("tune", error)
         return 2
     try:
         results = run_cells(cells, args.cache, jobs=args.jobs, context={"data_dir": args.data_dir})
     except (OSError, ValueError) as error:
-        print(f"hgeo tune: {error}", file=sys.stderr)
+        complain("tune", error)
         return 1
     for cell in cells:
         where, result = cell.arguments, results[cell.key]
@@ -74,10 +74,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             held = write_frozen(args.freeze, [(cell, results[cell.key]) for cell in cells], args.go_on_from)
         except OSError as error:
-            print(
-                f"hgeo tune: {error}; the cells are kept in {args.cache}: call again with another --freeze",
-                file=sys.stderr,
-            )
+            complain("tune", f"{error}; the cells are kept in {args.cache}: call again with another --freeze")
             return 1
         print(f"{args.freeze}: {held} cells")
     return 0

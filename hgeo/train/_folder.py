@@ -131,10 +131,10 @@ class RunFolder:
             yield append
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: Any, *, inside: Path | None = None) -> None:
     """Write JSON so that a reader sees the old file or the new one, never half of it."""
     text = json.dumps(plain(value), indent=2, sort_keys=False) + "\n"
-    write_atomically(path, text)
+    write_atomically(path, text, inside=inside)
 
 
 def save_state(path: Path, state: Any, *, inside: Path | None = None) -> None:

@@ -311,7 +311,16 @@ def _from_folder(
     if not run.has_checkpoint:
         return points, 0
     state = run.checkpoint()
-    return state["points"].numpy(), int(state["epoch"])
+    found: Any = state.get("points")
+    epoch: Any = state.get("epoch")
+    fits = isinstance(found, Tensor) and found.shape == points.shape and found.dtype == torch.float64
+    if fits and type(epoch) is int and 0 <= epoch <= settings.epochs:
+        return found.numpy(), epoch
+    nodes, numbers = points.shape
+    raise ValueError(
+        f"the checkpoint in {run.path} does not fit: expected {nodes} points of {numbers} numbers after 0 to "
+        f"{settings.epochs} epochs; delete its folder to begin anew"
+    )
 
 
 def _epoch(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -71,12 +72,21 @@ def _restored(
     # How to step is said by this run. A file of somebody's could choose torch's fused kernel, which writes past the
     # end of moments that are too short.
     optimizer.load_state_dict({"state": saved["state"], "param_groups": own["param_groups"]})
-    torch.set_rng_state(state["generators"][0])
+    generator = state["generators"][0]
+    torch.set_rng_state(_checked_generator(generator))
     for device, generator in enumerate(state["generators"][1:]):
         if device < torch.cuda.device_count():
             torch.cuda.set_rng_state(generator, device)
     best: dict[str, Tensor] = state["best"]
     return at, best
+
+
+def _checked_generator(state: Tensor) -> Tensor:
+    """torch reads as many numbers as the state says are left, also beyond the end of its table of 624."""
+    _seed, left, _seeded, place = struct.unpack_from("<QiiQ", state.numpy().tobytes())
+    if left + place > 625:
+        raise ValueError("its random generator has no such state")
+    return state
 
 
 def _progress(kept: dict[str, Any]) -> Progress:

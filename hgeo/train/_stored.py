@@ -38,7 +38,7 @@ def reopen(name: str, origin: Origin | None, *, data_dir: str | Path | None, **h
         raise FileNotFoundError(
             f"no file {path}, which the run was trained on; give the folder that holds it by --data-dir"
         )
-    return load(path, sha256=sha256, **how)
+    return load(path.absolute(), sha256=sha256, **how)  # a path, though there be a data set of that name
 
 
 def read_job(kept: dict[str, Any], known: set[str], file: Path) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hgeo._files import check_folders
 from hgeo.data import Pairs
 from hgeo.manifolds import space as parse_space
 from hgeo.train._folder import read_json, write_json
@@ -160,7 +161,9 @@ class TaxonomyStudy:
         return int(self.given.get("seed", 0))
 
     def _path(self, split: int, space: str, seed: int) -> Path:
-        return self.folder / f"{_word(space)}-split{split}-seed{seed}"
+        path = self.folder / f"{_word(space)}-split{split}-seed{seed}"
+        check_folders(path, inside=self.folder)
+        return path
 
     def _one(
         self,
@@ -211,7 +214,7 @@ class TaxonomyStudy:
                 on_epoch(f"search {number + 1} {file.stem}", {"epoch": 0, "epochs": 1, "loss": float("nan")})
             found = fit_hierarchy(train, space, settings, threads=self.threads).rank(validation, train)
             trials.append({"settings": choice, "validation_map": found.map, "validation_mean_rank": found.mean_rank})
-            write_json(file, {"trials": trials})
+            write_json(file, {"trials": trials}, inside=self.folder)
         best = max(trials, key=lambda trial: trial["validation_map"])
         return replace(self._for(space), **best["settings"])
 

@@ -2,10 +2,13 @@
 
 import json
 
+import numpy as np
 import pytest
+import torch
 
 from hgeo.cli import main
 from hgeo.data import random_taxonomy
+from hgeo.train import RunFolder
 
 
 @pytest.fixture
@@ -85,3 +88,62 @@ def test_a_file_that_is_not_there_is_named(tmp_path, capsys):
     (tmp_path / "loop.tsv").write_text("a\tb\nb\ta\n")
     assert embed(str(tmp_path / "loop.tsv"), tmp_path / "run") == 2
     assert "line 2: a cycle ends here" in capsys.readouterr().err
+
+
+def go_on(taxonomy, out, *more):
+    return embed(taxonomy, out, "--alone", "--no-pictures", "--resume", *more)
+
+
+@pytest.mark.parametrize("folder", ["ball2-split0-seed0", "search"])
+def test_nothing_is_written_through_a_link_inside_the_folder(taxonomy, tmp_path, capsys, folder):
+    more = ["--hold-out", "0.2", "--search", "--alone", "--no-pictures"]
+    (tmp_path / "home").mkdir()
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / folder).symlink_to(tmp_path / "home")
+    assert embed(taxonomy, tmp_path / "run", *more) == 2
+    assert f"{folder} is a link to" in capsys.readouterr().err
+    assert list((tmp_path / "home").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("points", "epoch"),
+    [
+        (torch.zeros(1, 2, dtype=torch.float64), 1),
+        (torch.zeros(0, 2, dtype=torch.float64), 1),
+        (torch.zeros(30, 1, dtype=torch.float64), 1),
+        (torch.zeros(30, 2), 1),
+        (torch.zeros(30, 2, dtype=torch.float64), -1),
+        (torch.zeros(30, 2, dtype=torch.float64), 7),
+        (torch.zeros(30, 2, dtype=torch.float64), "1"),
+        ("points", 1),
+        (None, None),
+    ],
+)
+def test_a_planted_checkpoint_of_other_points_is_refused_before_a_kernel_sees_it(
+    taxonomy, tmp_path, capsys, points, epoch
+):
+    """The kernels write wherever a pair of nodes points."""
+    assert embed(taxonomy, tmp_path / "run", "--alone", "--no-pictures") == 0
+    run = RunFolder(tmp_path / "run" / "ball2-split0-seed0")
+    run.write_checkpoint({"points": points, "epoch": epoch})
+    (run.path / "result.json").unlink()
+    assert go_on(taxonomy, tmp_path / "run") == 2
+    said = capsys.readouterr().err
+    assert "does not fit: expected 30 points of 2 numbers after 0 to 6 epochs; delete its folder" in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"names": np.array(["near\x1b]0;title\x07", "b"]), "points": np.zeros((2, 2)), "space": "ball:2"},
+        {"names": np.array(["a", "b"]), "points": np.zeros((2, 2)), "space": "ball\x1b[2J:2"},
+        {"names\x1b[2J": np.zeros(2)},
+    ],
+)
+def test_a_file_of_vectors_gives_the_terminal_no_orders(tmp_path, capsys, arrays):
+    np.savez(tmp_path / "vectors.npz", **arrays)
+    main(["embed", str(tmp_path / "vectors.npz"), "--nearest", "b"])
+    said = "".join(capsys.readouterr())
+    assert "\\x1b" in said
+    assert "\x1b" not in said

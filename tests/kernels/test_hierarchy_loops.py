@@ -132,3 +132,14 @@ def test_ranks_are_those_of_sorting_all_distances(family, space):
         expected += [(distances[child, others] <= best).sum() for best in np.sort(distances[child, own])]
     for threads in (1, 2):
         assert hierarchy.nearer(family, points.numpy(), *tables, c=c, threads=threads).tolist() == expected
+
+
+def test_points_are_as_many_as_the_nodes_that_pairs_speak_of():
+    """The kernels read and write wherever a pair points."""
+    _, points, c, pairs, known = example("ball:3")
+    none = hierarchy.index_pairs(pairs[:0, 0], pairs[:0, 1], 30)
+    for few in (points[:1], points[:0]):
+        with pytest.raises(ValueError, match=rf"there are {len(few)} points for pairs among 30 nodes"):
+            run("ball", few, pairs, known, c=c)
+        with pytest.raises(ValueError, match=rf"there are {len(few)} points for pairs among 30, 30 nodes"):
+            hierarchy.nearer("ball", few.numpy(), known, none, c=c)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import struct
 from dataclasses import replace
 
 import pytest
@@ -150,6 +151,17 @@ def test_a_checkpoint_does_not_choose_how_the_optimizer_steps(data, halted):
     finally:
         hook.remove()
     assert set(chosen) == {(0.25, None)}
+
+
+def test_a_checkpoint_does_not_have_random_numbers_read_from_beyond_their_table(data, halted):
+    """torch checks how many of its 624 numbers are left, and where the next one is, but not one against the other."""
+    folder, state = halted
+    generator = bytearray(state["generators"][0].numpy().tobytes())
+    struct.pack_into("<QiiQ", generator, 0, 0, 624, 1, 624)
+    state["generators"][0] = torch.frombuffer(generator, dtype=torch.uint8)
+    folder.write_checkpoint(state)
+    with pytest.raises(ValueError, match="its random generator has no such state"):
+        fit(network(data), data, TrainSettings(epochs=4), folder=folder, resume=True)
 
 
 @pytest.mark.parametrize(

@@ -166,6 +166,16 @@ def test_a_run_on_an_npz_file_is_opened_from_any_folder(here, mine, door, monkey
 
 
 @DOORS
+@pytest.mark.parametrize("name", ["karate", "cora"])
+def test_a_path_is_a_path_though_there_is_a_data_set_of_that_name(here, mine, door, name):
+    """Else a run could have another file opened than the one whose hash it knows, or one downloaded."""
+    assert train("--dataset", "mine.npz") == 0
+    (here / name).write_text("a file of the user's")
+    change(here / "run", origin={"path": name, "sha256": "0" * 64})
+    assert f"{here / name} holds other data than were asked for" in door(here / "run")
+
+
+@DOORS
 def test_an_npz_file_that_has_changed_is_refused(here, mine, door):
     assert train("--dataset", "mine.npz") == 0
     np.savez(mine, edge_index=np.array([[0, 1], [2, 3]]), feat=np.eye(8), label=np.arange(8) % 2)
@@ -354,6 +364,28 @@ def test_a_finished_run_gives_the_terminal_no_orders_by_its_result(here):
     result = json.loads((here / "run" / "result.json").read_text())
     (here / "run" / "result.json").write_text(json.dumps({**result, "space": "ball:2\x1b[2J"}))
     assert "result.json holds a text with control characters" in open_by_resume(here / "run")
+
+
+def test_a_raw_file_gives_the_terminal_no_orders(here, capsys):
+    raw = write_citation(here / "data" / FOLDERS["cora"], "cora_v2")
+    for part in ("x", "y"):
+        (raw / f"ind.cora_v2.{part}").write_bytes(b"c\x1b]0;title\x07\nx\n.")
+    assert main(["data", "cora", "--data-dir", "data"]) == 2
+    said = capsys.readouterr().err
+    assert "it names \\x1b]0;title\\x07.x, which no file of this kind needs" in said
+    assert "\x1b" not in said
+
+
+def test_a_folder_inside_a_run_gives_the_terminal_no_orders(here, capsys):
+    assert train("--dataset", "karate") == 0
+    planted = here / "run" / "\x1b]0;title\x07"
+    planted.mkdir()
+    (planted / "embedding.png").touch()
+    capsys.readouterr()
+    assert open_by_resume(here / "run") is None
+    said = capsys.readouterr().out
+    assert "\\x1b]0;title" in said
+    assert "\x1b" not in said
 
 
 def test_json_that_is_nested_without_end_is_refused(here):

@@ -47,9 +47,13 @@ def _kernel(which: str, family: str, width: int) -> Any:
     return compiled(f"hierarchy-{which}-{family}-{width}", make, _EPOCH if which == "epoch" else _RANKS, _SOURCES)
 
 
-def _padded(points: Array) -> Array:
-    """Rows padded with zeros to whole vectors of the processor."""
+def _padded(points: Array, *tables: tuple[Array, Array]) -> Array:
+    """Rows padded with zeros to whole vectors of the processor. They are as many as the ``tables`` of pairs speak of:
+    the kernels read and write wherever a pair points."""
     rows, dim = points.shape
+    if any(len(starts) != rows + 1 for starts, _ in tables):
+        nodes = ", ".join(str(len(starts) - 1) for starts, _ in tables)
+        raise ValueError(f"there are {rows} points for pairs among {nodes} nodes; each node needs one")
     padded = np.zeros((rows, -(-dim // 4) * 4))
     padded[:, :dim] = points
     return padded
@@ -109,7 +113,7 @@ def epoch(
     the negatives; each row steps once a batch, by ``rate`` times its gradient and at most by ``limit``. The result is
     the same for every number of threads.
     """
-    x = _padded(points)
+    x = _padded(points, known)
     count, width = x.shape
     kernel = _kernel("epoch", family, width)
     threads = max(1, threads if len(pairs) * negatives >= _SERIAL_WORK else 1)
@@ -151,7 +155,7 @@ def nearer(
 
     Neither the child itself nor a known or wanted parent counts as one of the others.
     """
-    x = _padded(points)
+    x = _padded(points, wanted, known)
     count, width = x.shape
     kernel = _kernel("ranks", family, width)
     starts, parents = wanted
