@@ -52,6 +52,9 @@ class HalfSpace(geoopt.manifolds.base.Manifold):
     def inner(self, x, u, v=None, *, keepdim=False):
         return (u * (u if v is None else v) / (self.c.to(x) * x[..., -1:].square())).sum(-1, keepdim=keepdim)
 
+    def norm(self, x, u, *, keepdim=False):
+        return hgeo.math.safe_sqrt(self.inner(x, u, keepdim=keepdim))  # a root with a derivative at 0
+
     def dist(self, x, y, *, keepdim=False):
         return self.ball.dist(self.to_ball(x), self.to_ball(y), keepdim=keepdim)
 

@@ -96,6 +96,13 @@ def test_the_frame_of_the_guide_to_a_manifold_of_ones_own_goes_there_and_back():
     torch.testing.assert_close(hgeo.log0(space, hgeo.exp0(space, v)), v)
 
 
+def test_the_layer_of_the_guide_obeys_the_laws_and_its_model_learns_its_task():
+    scope = run("docs/own-model.md")
+    assert scope["report"].passed, str(scope["report"])
+    guess = scope["Degrees"](scope["data"]).target.std()  # the error of whoever says the mean degree of every node
+    assert scope["result"].test_rmse < 0.8 * guess
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_manifold_of_the_guide_passes_the_law_kit_that_the_guide_sends_it_to(dtype):
     report = check_manifold(run("docs/own-manifold.md")["Stretched"](), dtype=dtype, max_examples=40)

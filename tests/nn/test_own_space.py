@@ -143,11 +143,10 @@ def test_its_picture_is_the_poincare_disk() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_it_obeys_the_laws_of_metric_maps_and_transport(dtype: torch.dtype) -> None:
-    groups = ["metric", "maps", "transport", "projection", "geodesics"]
-    report = check_manifold(half_space.HalfSpace(0.5), laws=groups, dtype=dtype)
+def test_it_obeys_every_law_that_its_operations_allow(dtype: torch.dtype) -> None:
+    report = check_manifold(half_space.HalfSpace(0.5), dtype=dtype)
     assert report.passed, str(report)
-    assert len(report.results) > 20
+    assert sum(result.verdict == "pass" for result in report.results) > 35
 
 
 def test_the_command_line_trains_on_a_space_that_a_plugin_brings(tmp_path: Path) -> None:
