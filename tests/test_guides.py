@@ -1,12 +1,15 @@
 """The Python of README and of every guide runs as it is printed."""
 
+import json
 import re
+import sys
 from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 import torch
 
+from hgeo.cli import main
 from hgeo.testing import check_manifold
 from hgeo.testing.laws._law import REGISTER
 
@@ -101,6 +104,16 @@ def test_the_layer_of_the_guide_obeys_the_laws_and_its_model_learns_its_task():
     assert scope["report"].passed, str(scope["report"])
     guess = scope["Degrees"](scope["data"]).target.std()  # the error of whoever says the mean degree of every node
     assert scope["result"].test_rmse < 0.8 * guess
+
+
+def test_the_model_and_task_of_the_guide_are_trained_by_their_module_and_class(tmp_path, monkeypatch):
+    blocks = [code for language, _, code in fences("docs/own-model.md") if language == "python"]
+    (tmp_path / "of_the_guide.py").write_text("\n\n".join(blocks[:3]))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "of_the_guide", raising=False)
+    words = ["--model", "of_the_guide:OneStep", "--task", "of_the_guide:Degrees", "--epochs", "2", "--no-pictures"]
+    assert main(["train", *words, "--out", "run"]) == 0
+    assert "test_rmse" in json.loads((tmp_path / "run" / "result.json").read_text())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

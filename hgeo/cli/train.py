@@ -146,7 +146,8 @@ def _planned(args: argparse.Namespace) -> Session:
     if not models:
         raise ValueError(f"--model {args.model!r} names no model")
     dim = 2 if dataset in ("hierarchy", "karate") else 16
-    spaces = [find(model).space_for(args.space, dim) for model in models]
+    entries = [find(model) for model in models]
+    spaces = [entry.space_for(args.space, dim) for entry in entries]
     first, count = args.first_seed or 0, args.seeds or (3 if bare else 1)
     path = args.out or _fresh(Path("runs"), dataset, models, spaces[0])
     if (path / "session.json").exists():
@@ -165,10 +166,10 @@ def _planned(args: argparse.Namespace) -> Session:
             device=args.device or "cpu",
             dtype=args.dtype or "float32",
             backend=args.backend or "auto",
-            recipe="hierarchy" if dataset == "hierarchy" else "usual",
+            recipe=dataset if dataset in entry.recipes else "usual",
             options=_options(args),
         )
-        for model, space in zip(models, spaces, strict=True)
+        for model, entry, space in zip(models, entries, spaces, strict=True)
         for seed in range(first, first + count)
     ]
     session = Session(jobs, path, threads=args.threads, pictures=not args.no_pictures)

@@ -99,8 +99,8 @@ def register(
     Args:
         name: what ``--model`` calls it.
         label: its title in tables and pictures.
-        recipes: names → functions of :class:`Sizes` that give a :class:`Recipe`; "usual" is what is trained where
-            nobody says otherwise. Without one: the defaults of the settings.
+        recipes: names → functions of :class:`Sizes` that give a :class:`Recipe`. ``hgeo train`` takes the one called
+            like the data set, else "usual", which without one is the defaults of the settings.
         traits: the other fields of :class:`ModelEntry`.
     """
 
