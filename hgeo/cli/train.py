@@ -333,7 +333,7 @@ def _progress(name: str, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]
             if bar.disable:
                 return
             if bar.total is None:
-                bar.total = folder.config()["settings"]["epochs"]
+                bar.total = folder.config().settings["epochs"]
             curvature = " ".join(f"{-value:.3g}" for value in row["curvatures"])
             score = next((key for key in row if key.startswith("val_") and key != "val_loss"), "val_loss")
             best = row["best"].get(score, math.nan)

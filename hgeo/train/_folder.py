@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import math
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
+import msgspec
 import torch
 from torch import Tensor
 
 from hgeo._files import append_lines, check_folders, write_atomically
+from hgeo.train._schema import Metrics, Result, RunConfig, parse_json, read_json, read_record, read_scores, read_text
 
-__all__ = ["RunFolder", "load_state", "plain", "read_json", "save_state", "write_json"]
+__all__ = ["RunFolder", "load_state", "plain", "save_state", "write_json"]
 
-
-# A terminal obeys them. Lines and tabs do no harm, and a file's name may hold any other letter.
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_T = TypeVar("_T")
 
 
 class RunFolder:
@@ -32,8 +32,8 @@ class RunFolder:
 
     >>> import tempfile
     >>> run = RunFolder(tempfile.mkdtemp())
-    >>> run.write_config({"model": "hat"})
-    >>> run.config()["model"], run.is_complete
+    >>> run.write_config(RunConfig("karate", "hat", "ball:2"))
+    >>> run.config().model, run.is_complete
     ('hat', False)
     """
 
@@ -70,17 +70,26 @@ class RunFolder:
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
-    def write_config(self, config: dict[str, Any]) -> None:
+    def write_config(self, config: Any) -> None:
         write_json(self.path / "config.json", config)
 
-    def config(self) -> dict[str, Any]:
-        return read_json(self.path / "config.json")
+    @overload
+    def config(self) -> RunConfig: ...
+
+    @overload
+    def config(self, kind: type[_T]) -> _T: ...
+
+    def config(self, kind: type = RunConfig) -> Any:
+        """What ``config.json`` holds, as a ``kind``."""
+        return read_record(self.path / "config.json", kind)
 
     def write_result(self, result: dict[str, Any]) -> None:
         write_json(self.path / "result.json", result)
 
     def result(self) -> dict[str, Any]:
-        return read_json(self.path / "result.json")
+        """What ``result.json`` holds."""
+        file = self.path / "result.json"
+        return read_scores(read_json(file), Result, str(file))
 
     def write_weights(self, state: dict[str, Tensor]) -> None:
         save_state(self.path / "model.safetensors", dict(state))
@@ -106,15 +115,13 @@ class RunFolder:
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``, one a finished epoch."""
         file = self.path / "metrics.jsonl"
-        lines = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
-        rows = []
-        for number, line in enumerate(lines):
-            try:
-                rows.append(json.loads(line))
-            except json.JSONDecodeError:
-                if number + 1 < len(lines):
-                    raise ValueError(f"{file} line {number + 1} is not JSON: {line[:60]!r}") from None
-        return rows
+        lines = read_text(file).splitlines(keepends=True) if file.is_file() else []
+        if lines and not lines[-1].endswith("\n"):
+            lines.pop()  # cut off by a crash
+        return [
+            read_scores(parse_json(line, f"{file} line {number}"), Metrics, f"{file} line {number}")
+            for number, line in enumerate(lines, 1)
+        ]
 
     @contextlib.contextmanager
     def log(self, *, keep: int = 0) -> Iterator[Callable[[dict[str, Any]], None]]:
@@ -201,30 +208,6 @@ def plain(value: Any) -> Any:
         return None
     if isinstance(value, (torch.dtype, torch.device, Path)):
         return str(value)
+    if isinstance(value, msgspec.Struct) or dataclasses.is_dataclass(value):
+        return plain(msgspec.to_builtins(value))
     return value
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise FileNotFoundError(f"no file {path}; is {path.parent} a run folder of hgeo train?")
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        obeyed = next(filter(_CONTROL.search, _texts(value)), None)
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not JSON ({error})") from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{path} holds a {type(value).__name__}, expected an object")
-    if obeyed is not None:
-        raise ValueError(f"{path} holds a text with control characters, which no run of hgeo writes: {obeyed!r}")
-    return value
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All strings in a JSON value, names included."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (dict, list)):
-        for item in value:
-            yield from _texts(item)
-        if isinstance(value, dict):
-            yield from _texts(list(value.values()))

@@ -23,6 +23,7 @@ from hgeo.kernels import hierarchy as kernels
 from hgeo.train._fit import TrainingError
 from hgeo.train._folder import RunFolder
 from hgeo.train._ranking import Ranking, count_nearer, ranking
+from hgeo.train._schema import HierarchyCheckpoint, HierarchyConfig, checked
 
 __all__ = [
     "HierarchyEmbedding",
@@ -298,29 +299,27 @@ def _from_folder(
     run: RunFolder, pairs: Pairs, target: _Target, settings: HierarchySettings, points: Array, resume: bool
 ) -> tuple[Array, int]:
     """Where the run in a folder is; its configuration is written if it is a new one."""
-    config = {"space": target.text, "settings": asdict(settings), "pairs": hierarchy_digest(pairs)}
+    asked = HierarchyConfig(target.text, asdict(settings), hierarchy_digest(pairs))
     if not run.is_run:
-        run.write_config(config)
+        run.write_config(asked)
         return points, 0
     if not resume:
         raise ValueError(f"{run.path} already holds a run; go on with it by resume, or choose another folder")
-    kept = run.config()
-    different = [name for name, value in config.items() if kept.get(name) != value]
+    kept = run.config(HierarchyConfig)
+    different = [name for name in asked.__struct_fields__ if getattr(kept, name) != getattr(asked, name)]
     if different:
         raise ValueError(f"the run in {run.path} had other {' and '.join(different)}; resume it with what it had")
     if not run.has_checkpoint:
         return points, 0
-    state = run.checkpoint()
-    found: Any = state.get("points")
-    epoch: Any = state.get("epoch")
-    fits = isinstance(found, Tensor) and found.shape == points.shape and found.dtype == torch.float64
-    if fits and type(epoch) is int and 0 <= epoch <= settings.epochs:
-        return found.numpy(), epoch
-    nodes, numbers = points.shape
-    raise ValueError(
-        f"the checkpoint in {run.path} does not fit: expected {nodes} points of {numbers} numbers after 0 to "
-        f"{settings.epochs} epochs; delete its folder to begin anew"
-    )
+    state = checked(run.checkpoint(), HierarchyCheckpoint, f"the checkpoint in {run.path}")
+    fits = state.points.shape == points.shape and state.points.dtype == torch.float64
+    if not fits or state.epoch > settings.epochs:
+        nodes, numbers = points.shape
+        raise ValueError(
+            f"the checkpoint in {run.path} does not fit: expected {nodes} points of {numbers} numbers after 0 to "
+            f"{settings.epochs} epochs; delete its folder to begin anew"
+        )
+    return state.points.numpy(), state.epoch
 
 
 def _epoch(

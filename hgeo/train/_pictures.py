@@ -74,14 +74,14 @@ def compare_runs(runs: Sequence[Run], target: Path, *, formats: Sequence[str] = 
 
 
 def _title(dataset: Dataset, folder: RunFolder) -> tuple[str, str]:
-    config, result = folder.config(), folder.result() if folder.is_complete else {}
+    result = folder.result() if folder.is_complete else {}
     columns = find_task(_task(folder)).columns
-    scores = [f"test {columns[key]} {result[key]:.3f}" for key in columns if key in result]
-    return f"{find(config['model']).label} on {dataset.name}", scores[0] if scores else "not finished"
+    scores = [f"test {columns[key]} {result[key]:.3f}" for key in columns if result.get(key) is not None]
+    return f"{find(folder.config().model).label} on {dataset.name}", scores[0] if scores else "not finished"
 
 
 def _task(folder: RunFolder) -> str:
-    return str(folder.config().get("task", "nodes"))
+    return folder.config().task
 
 
 @torch.no_grad()

@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import torch
+from msgspec import to_builtins
 from torch import Tensor, nn
 
 from hgeo.train._folder import RunFolder
+from hgeo.train._schema import Checkpoint, Progress, checked
 
 __all__ = ["Progress", "copy_state", "restore", "snapshot"]
-
-
-@dataclass
-class Progress:
-    """Where the loop is; all of it goes into a checkpoint. ``scores`` are the validation scores of the best epoch."""
-
-    epoch: int = 0
-    best_epoch: int = -1
-    scores: dict[str, float] = field(default_factory=dict)
-    seconds: float = 0.0
-    warnings: list[str] = field(default_factory=list)
 
 
 def copy_state(model: nn.Module) -> dict[str, Tensor]:
@@ -42,7 +32,7 @@ def snapshot(
         "best": best,
         "optimizer": optimizer.state_dict(),
         "generators": generators,
-        "progress": asdict(at),
+        "progress": to_builtins(at),
     }
 
 
@@ -50,10 +40,9 @@ def restore(
     folder: RunFolder, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[Progress, dict[str, Tensor]]:
     """Brings model, optimizer and random numbers to a checkpoint; gives its progress and the best weights."""
-    state = folder.checkpoint()
     try:
-        return _restored(state, model, optimizer)
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError, RuntimeError) as error:
+        return _restored(checked(_renewed(folder.checkpoint()), Checkpoint, "it"), model, optimizer)
+    except (TypeError, AttributeError, ValueError, RuntimeError, struct.error) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(
             f"the checkpoint in {folder.path} does not fit this model ({reason}); delete its folder to begin anew"
@@ -61,24 +50,33 @@ def restore(
 
 
 def _restored(
-    state: dict[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer
+    kept: Checkpoint, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[Progress, dict[str, Tensor]]:
-    saved, own = state["optimizer"], optimizer.state_dict()
-    theirs, mine = ([(group["kind"], group["params"]) for group in kept["param_groups"]] for kept in (saved, own))
-    if theirs != mine:
+    own = optimizer.state_dict()
+    theirs = [(group.kind, group.params) for group in kept.optimizer.param_groups]
+    if theirs != [(group["kind"], group["params"]) for group in own["param_groups"]]:
         raise ValueError("its optimizer steps other parameters")
-    at = _progress(state["progress"])
-    model.load_state_dict(state["model"])
-    # How to step is said by this run. A file of somebody's could choose torch's fused kernel, which writes past the
-    # end of moments that are too short.
-    optimizer.load_state_dict({"state": saved["state"], "param_groups": own["param_groups"]})
-    generator = state["generators"][0]
-    torch.set_rng_state(_checked_generator(generator))
-    for device, generator in enumerate(state["generators"][1:]):
+    _check_moments(kept.optimizer.state, optimizer)
+    model.load_state_dict(kept.best)
+    model.load_state_dict(kept.model)
+    # How to step is said by this run. A file of somebody's could choose torch's fused kernel.
+    optimizer.load_state_dict({"state": kept.optimizer.state, "param_groups": own["param_groups"]})
+    torch.set_rng_state(_checked_generator(kept.generators[0]))
+    for device, generator in enumerate(kept.generators[1:]):
         if device < torch.cuda.device_count():
             torch.cuda.set_rng_state(generator, device)
-    best: dict[str, Tensor] = state["best"]
-    return at, best
+    return kept.progress, kept.best
+
+
+def _check_moments(state: dict[int, dict[str, Any]], optimizer: torch.optim.Optimizer) -> None:
+    """What an optimizer remembers of a parameter is numbers, and tensors of its size or of one number."""
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    for place, remembered in state.items():
+        shape = parameters[place].shape if place < len(parameters) else None
+        for name, value in remembered.items():
+            fits = value.shape in (shape, ()) if isinstance(value, Tensor) else isinstance(value, int | float)
+            if shape is None or not fits:
+                raise ValueError(f"its optimizer remembers no such {name} of parameter {place}")
 
 
 def _checked_generator(state: Tensor) -> Tensor:
@@ -89,16 +87,11 @@ def _checked_generator(state: Tensor) -> Tensor:
     return state
 
 
-def _progress(kept: dict[str, Any]) -> Progress:
-    if "best_accuracy" in kept:  # edition 0.1 knew one task
-        scores = {"val_loss": kept["best_loss"], "val_accuracy": kept["best_accuracy"]}
-        rest = {name: value for name, value in kept.items() if name not in ("best_accuracy", "best_loss")}
-        kept = {**rest, "scores": scores if kept["best_epoch"] >= 0 else {}}
-    at = Progress()
-    for name, value in kept.items():
-        if type(value) is not type(vars(at)[name]):
-            raise ValueError(f"its {name} is {value!r}")
-        setattr(at, name, value)
-    if not all(type(value) is float for value in at.scores.values()):
-        raise ValueError(f"its scores are {at.scores!r}")
-    return at
+def _renewed(state: dict[str, Any]) -> dict[str, Any]:
+    """The form of today of a checkpoint; edition 0.1 knew one task, and kept two scores of it."""
+    progress = state.get("progress")
+    if not isinstance(progress, dict) or "best_accuracy" not in progress:
+        return state
+    kept = dict(progress)
+    scores = {"val_accuracy": kept.pop("best_accuracy"), "val_loss": kept.pop("best_loss", None)}
+    return {**state, "progress": {**kept, "scores": scores if kept.get("best_epoch") != -1 else {}}}

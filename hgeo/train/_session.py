@@ -13,9 +13,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import nn
 
+import hgeo
 from hgeo._files import check_folders
 from hgeo.data import Dataset, Origin, load
 from hgeo.graph import backends
@@ -23,9 +25,11 @@ from hgeo.manifolds import space as parse_space
 from hgeo.models import Sizes, TrainSettings, assign, build, find
 from hgeo.tasks import Task, find_task
 from hgeo.train._fit import fit
-from hgeo.train._folder import RunFolder, read_json, write_json
+from hgeo.train._folder import RunFolder, write_json
+from hgeo.train._monitor import curvatures
 from hgeo.train._optimizer import make_optimizer
-from hgeo.train._stored import read_job, reopen
+from hgeo.train._schema import JobRecord, RunConfig, SessionRecord, read_record
+from hgeo.train._stored import reopen
 
 __all__ = ["Job", "Session", "embed", "load_run", "summarize"]
 
@@ -44,29 +48,14 @@ class Chosen(NamedTuple):
         return {**vars(self.model), **vars(self.training), **vars(self.task)}
 
 
-@dataclasses.dataclass(frozen=True)
-class Job:
+class Job(JobRecord, frozen=True):
     """One run: one task, one model on one data set with one seed. ``options`` override single settings.
 
     A job that was ``stored`` in a run folder is somebody's word: what it says of files, with ``origin``, is used to
     recognise them only, and ``data_dir`` is what the user says now.
     """
 
-    dataset: str
-    model: str
-    space: str
-    task: str = "nodes"
-    split: str | None = None
-    features: str = "auto"
-    seed: int = 0
-    split_seed: int = 0
     data_dir: str | None = None
-    device: str = "cpu"
-    dtype: str = "float32"
-    backend: str = "auto"
-    recipe: str = "usual"
-    options: dict[str, Any] = dataclasses.field(default_factory=dict)
-    origin: Origin | None = None
     stored: bool = False
 
     def __post_init__(self) -> None:
@@ -100,15 +89,14 @@ class Job:
         dataset = reopen(self.dataset, self.origin, **how) if self.stored else load(self.dataset, **how)
         return dataset.to(device=self.device, dtype=_DTYPES[self.dtype])
 
-    def to_dict(self, origin: Origin | None) -> dict[str, Any]:
+    def record(self, origin: Origin | None) -> dict[str, Any]:
         """What a run folder keeps of the job, and of the ``origin`` of its data."""
-        kept = dataclasses.asdict(dataclasses.replace(self, origin=origin))
-        return {name: value for name, value in kept.items() if name not in ("data_dir", "stored")}
+        return {**{name: getattr(self, name) for name in JobRecord.__struct_fields__}, "origin": origin}
 
     @classmethod
-    def from_dict(
+    def from_record(
         cls,
-        kept: dict[str, Any],
+        kept: JobRecord,
         file: Path,
         *,
         data_dir: str | Path | None = None,
@@ -119,18 +107,15 @@ class Job:
         ``data_dir`` is the user's, and so is what is its ``own``: a model or a task ``package.module:Class`` is
         imported only if the user names it, too.
         """
-        fields = read_job(kept, {field.name for field in dataclasses.fields(cls)}, file)
+        fields = {name: getattr(kept, name) for name in JobRecord.__struct_fields__}
         for kind in ("model", "task"):
-            named = fields.get(kind, "")
+            named = fields[kind]
             if ":" in named and named not in own:
                 raise ValueError(
                     f"{file} names the {kind} {named}, which is code that hgeo does not bring; if you trust it, "
                     f"name it yourself: --{kind} {named}"
                 )
-        try:
-            return cls(**fields, data_dir=None if data_dir is None else str(data_dir), stored=True)
-        except (TypeError, AttributeError) as error:
-            raise ValueError(f"{file} holds a job that this hgeo cannot read ({error})") from error
+        return cls(**fields, data_dir=None if data_dir is None else str(data_dir), stored=True)
 
     def prepare(self, data: Dataset) -> Task:
         """The task on its data, where what is to be predicted is split and hidden."""
@@ -168,6 +153,28 @@ class Job:
         """Raise what :meth:`run` would raise about a wrong option, before a folder is made for it."""
         make_optimizer(self.build(data), lr=1.0, weight_decay=0.0)
 
+    def _recognise(self, folder: RunFolder) -> None:
+        """Raises ``ValueError`` if the run in a folder is another one: a file of it was changed, or damaged."""
+        kept = folder.config()
+        names = [name for name in JobRecord.__struct_fields__ if name != "origin"]  # the data may have moved
+        different = [name for name in names if getattr(kept, name) != getattr(self, name)]
+        if different:
+            said = ", ".join(f"{name} {getattr(kept, name)!r}" for name in different)
+            raise ValueError(
+                f"{folder.path / 'config.json'} is of another run: it says {said}, and this one has "
+                f"{', '.join(repr(getattr(self, name)) for name in different)}; restore it, or choose another folder"
+            )
+
+    def _config(self, origin: Origin | None, chosen: Chosen, model: nn.Module) -> RunConfig:
+        """What is run, all of it."""
+        return RunConfig(
+            **self.record(origin),
+            settings=chosen.merged(),
+            curvatures=curvatures(model),
+            threads=torch.get_num_threads(),
+            versions={"hgeo": hgeo.__version__, "torch": str(torch.__version__), "numpy": np.__version__},
+        )
+
     def run(
         self,
         data: Dataset | Task,
@@ -177,12 +184,14 @@ class Job:
         on_epoch: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
         """Train, and return what stands in ``result.json``."""
+        if resume and folder is not None and folder.is_run:
+            self._recognise(folder)
         if resume and folder is not None and folder.is_complete:
             return {**folder.result(), **self._described}  # of which job it is, a file is not asked
         task = data if isinstance(data, Task) else self.prepare(data)
         model, chosen = self.build(task), self.settings(task.dataset)
         if folder is not None:
-            folder.write_config({**self.to_dict(task.dataset.origin), "settings": chosen.merged()})
+            folder.write_config(self._config(task.dataset.origin, chosen, model))
         began = time.process_time()
 
         def finish(trained: nn.Module) -> dict[str, Any]:
@@ -237,15 +246,9 @@ class Session:
         file = path / "session.json"
         if not file.is_file():
             raise FileNotFoundError(f"no file {file}; there is no run of hgeo train to go on with")
-        session = read_json(file)
-        jobs = session.get("jobs")
-        if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
-            raise ValueError(f"{file} has no list of jobs")
-        threads = session.get("threads")
-        if threads is not None and (type(threads) is not int or threads < 1):
-            raise ValueError(f"{file} says that threads is {threads!r}, expected a whole number from 1 on")
-        found = [Job.from_dict(job, file, data_dir=data_dir, own=own) for job in jobs]
-        return cls(found, path, threads=threads, pictures=bool(session.get("pictures", True)))
+        kept = read_record(file, SessionRecord)
+        jobs = [Job.from_record(job, file, data_dir=data_dir, own=own) for job in kept.jobs]
+        return cls(jobs, path, threads=kept.threads, pictures=kept.pictures)
 
     def in_the_way(self) -> Path | None:
         """A file or folder that is there already and that this session would write, if there is one."""
@@ -268,7 +271,7 @@ class Session:
     def write(self, origins: Sequence[Origin | None] | None = None) -> None:
         """``session.json``: what is to be run, and where the data of each job came from, for :meth:`load`."""
         origins = [job.origin for job in self.jobs] if origins is None else origins
-        jobs = [job.to_dict(origin) for job, origin in zip(self.jobs, origins, strict=True)]
+        jobs = [job.record(origin) for job, origin in zip(self.jobs, origins, strict=True)]
         write_json(self.path / "session.json", {"threads": self.threads, "pictures": self.pictures, "jobs": jobs})
 
     def write_result(
@@ -318,10 +321,8 @@ def load_run(
     your own, ``package.module:Class``, has to be named again, for its code is run.
     """
     folder = RunFolder(path)
-    config = folder.config()
-    config.pop("settings", None)
     own = [word for word in (model, task) if word is not None]
-    job = Job.from_dict(config, folder.path / "config.json", data_dir=data_dir, own=own)
+    job = Job.from_record(folder.config(), folder.path / "config.json", data_dir=data_dir, own=own)
     prepared = dataset if isinstance(dataset, Task) else job.prepare(job.load() if dataset is None else dataset)
     network = job.build(prepared)
     try:

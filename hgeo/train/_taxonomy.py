@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import to_builtins
 
 from hgeo._files import check_folders
 from hgeo.data import Pairs
 from hgeo.manifolds import space as parse_space
-from hgeo.train._folder import read_json, write_json
+from hgeo.train._folder import write_json
 from hgeo.train._hierarchy import (
     HierarchyEmbedding,
     HierarchySettings,
@@ -25,6 +26,7 @@ from hgeo.train._hierarchy import (
     usual_settings,
 )
 from hgeo.train._ranking import guessed
+from hgeo.train._schema import SearchRecord, StudyRecord, StudyResult, Trial, checked, read_record
 
 __all__ = ["SEARCHED", "TaxonomyStudy", "flat_beside"]
 
@@ -80,27 +82,16 @@ class TaxonomyStudy:
             self._for(space)
         if self.hold_out:
             self.split(self.first_split)  # refuses a share that hides nothing
-        asked = {
-            "pairs": hierarchy_digest(self.pairs),
-            "space": self.space,
-            "beside": list(self.beside),
-            "given": self.given,
-            "hold_out": self.hold_out,
-            "splits": self.splits,
-            "seeds": self.seeds,
-            "first_split": self.first_split,
-            "search": self.search,
-        }
+        own = {name: getattr(self, name) for name in StudyRecord.__struct_fields__}
+        asked = StudyRecord(**{**own, "pairs": hierarchy_digest(self.pairs), "beside": list(self.beside)})
         file = self.folder / "study.json"
         if not file.is_file():
             write_json(file, asked)
             return
         if not resume:
             raise ValueError(f"{self.folder} already holds a run; go on with it by --resume, or choose another --out")
-        kept = read_json(file)
-        different = [
-            name for name, value in asked.items() if kept.get(name) != value and name not in ("splits", "seeds")
-        ]
+        kept, fixed = read_record(file, StudyRecord), set(StudyRecord.__struct_fields__) - {"splits", "seeds"}
+        different = sorted(name for name in fixed if getattr(kept, name) != getattr(asked, name))
         if different:
             raise ValueError(f"the run in {self.folder} had other {' and '.join(different)}; go on with what it had")
         write_json(file, asked)  # more splits or seeds may be asked for
@@ -177,7 +168,7 @@ class TaxonomyStudy:
         path = self._path(split, space, settings.seed)
         done = path / "result.json"
         if done.is_file():
-            return read_json(done)
+            return to_builtins(read_record(done, StudyResult))
         label = path.name
         began = time.process_time()
         embedding = fit_hierarchy(
@@ -190,7 +181,7 @@ class TaxonomyStudy:
             on_epoch=None if on_epoch is None else lambda row: on_epoch(label, {**row, "epochs": settings.epochs}),
         )
         seconds = time.process_time() - began
-        row: dict[str, Any] = {"space": space, "split": split, "seed": settings.seed, "settings": asdict(settings)}
+        row: dict[str, Any] = {"space": space, "split": split, "seed": settings.seed, "settings": vars(settings)}
         found = embedding.rank(known, hidden, threads=self.threads)
         row |= {"reconstruction_map": found.map, "reconstruction_mean_rank": found.mean_rank}
         if hidden is not None:
@@ -204,7 +195,7 @@ class TaxonomyStudy:
     def _chosen(self, known: Pairs, split: int, space: str, on_epoch: Step | None) -> HierarchySettings:
         """The settings with the highest MAP on validation pairs, which are known ones."""
         file = self.folder / "search" / f"{_word(space)}-split{split}.json"
-        trials: list[dict[str, Any]] = read_json(file)["trials"] if file.is_file() else []
+        trials = read_record(file, SearchRecord).trials if file.is_file() else []
         train, validation = known.hide(_VALIDATION, split)
         for number, choice in enumerate(_choices()):
             if number < len(trials):
@@ -213,10 +204,10 @@ class TaxonomyStudy:
             if on_epoch is not None:
                 on_epoch(f"search {number + 1} {file.stem}", {"epoch": 0, "epochs": 1, "loss": float("nan")})
             found = fit_hierarchy(train, space, settings, threads=self.threads).rank(validation, train)
-            trials.append({"settings": choice, "validation_map": found.map, "validation_mean_rank": found.mean_rank})
-            write_json(file, {"trials": trials}, inside=self.folder)
-        best = max(trials, key=lambda trial: trial["validation_map"])
-        return replace(self._for(space), **best["settings"])
+            trials.append(Trial(choice, found.map, found.mean_rank))
+            write_json(file, SearchRecord(trials), inside=self.folder)
+        best = max(trials, key=lambda trial: trial.validation_map)
+        return checked({**asdict(self._for(space)), **best.settings}, HierarchySettings, str(file))
 
 
 def _choices() -> Iterator[dict[str, Any]]:

