@@ -9,7 +9,14 @@ project = "hgeo"
 author = "The hgeo developers"
 release = hgeo.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "sphinx.ext.viewcode"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.mathjax",
+    "sphinx-mathjax-offline",  # formulas need no network
+    "sphinx.ext.viewcode",
+]
 html_theme = "furo"
 html_title = f"hgeo {release}"
 

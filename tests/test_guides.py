@@ -44,7 +44,7 @@ def test_no_block_is_overlooked(name):
     found = fences(name)
     assert sum(line.lstrip().startswith("```") for line in lines) == 2 * len(found)
     # Whoever writes ```py, or a command in a fence of its own language, decides here whether it is run.
-    assert {language for language, *_ in found} <= {"", "python", "{toctree}", "{eval-rst}"}
+    assert {language for language, *_ in found} <= {"", "python", "{toctree}", "{eval-rst}", "{include}"}
 
 
 @pytest.mark.parametrize("name", WITH_CODE)
