@@ -3,11 +3,11 @@
 import socket
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from raw_files import Bomb
 
-# Equal code gives equal verdicts, on a slow machine too.
-settings.register_profile("hgeo", deadline=None, derandomize=True)
+# Equal code gives equal verdicts, on a slow machine too: no deadline, and no complaint about slow examples.
+settings.register_profile("hgeo", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("hgeo")
 
 

@@ -96,7 +96,12 @@ def draw_geodesics() -> None:
     disk(right)
     angles = torch.linspace(0, 2 * math.pi, 120, dtype=torch.float64)
     around = hgeo.math.expmap0(0.5 * torch.stack([angles.cos(), angles.sin()], -1), k=-1.0)
-    for centre, color in ((point(0, 0), BLUE), (point(0.6, 0.2), ORANGE), (point(-0.8, 0.35), GREEN), (point(0.1, -0.93), RED)):
+    for centre, color in (
+        (point(0, 0), BLUE),
+        (point(0.6, 0.2), ORANGE),
+        (point(-0.8, 0.35), GREEN),
+        (point(0.1, -0.93), RED),
+    ):
         draw(right, hgeo.math.mobius_add(centre, around, k=-1.0), color, 1.6)
         right.plot(*centre, "o", color=color, markersize=3)
     right.set_title("circles of radius 1")
@@ -109,7 +114,10 @@ def draw_maps() -> None:
     fine = torch.linspace(-2, 2, 80, dtype=torch.float64)
     disk(right)
     for at in lines:
-        for line, color in ((torch.stack([at.expand(80), fine], -1), BLUE), (torch.stack([fine, at.expand(80)], -1), ORANGE)):
+        for line, color in (
+            (torch.stack([at.expand(80), fine], -1), BLUE),
+            (torch.stack([fine, at.expand(80)], -1), ORANGE),
+        ):
             draw(left, line, color, 0.9)
             draw(right, hgeo.math.expmap0(line, k=-1.0), color, 0.9)
     left.set_aspect("equal")
