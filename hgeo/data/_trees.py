@@ -17,6 +17,7 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components, shor
 from torch import Tensor
 
 from hgeo import manifolds
+from hgeo._geoopt import geoopt
 from hgeo.graph import as_graph
 
 __all__ = ["TreeEmbedding", "embed_tree"]
@@ -32,7 +33,7 @@ class TreeEmbedding(NamedTuple):
 
 
 def embed_tree(
-    tree: Any, manifold: Any = None, *, num_nodes: int | None = None, distortion: float = 1.1
+    tree: Any, manifold: geoopt.Manifold | None = None, *, num_nodes: int | None = None, distortion: float = 1.1
 ) -> TreeEmbedding:
     r"""Embeds a tree into a hyperbolic plane such that its distances are kept up to a factor.
 
@@ -77,7 +78,7 @@ def embed_tree(
     return TreeEmbedding(points, length / root_c)
 
 
-def _minus_curvature(manifold: Any) -> float:
+def _minus_curvature(manifold: geoopt.Manifold) -> float:
     k = manifolds.curvature(manifold)
     if k is None or not float(k.detach()) < 0:
         raise ValueError(

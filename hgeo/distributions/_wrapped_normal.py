@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.distributions import Distribution, constraints
 
 from hgeo import manifolds
+from hgeo._geoopt import geoopt
 from hgeo.distributions._density import log_wrapped_normal
 
 __all__ = ["WrappedNormal"]
@@ -48,7 +49,9 @@ class WrappedNormal(Distribution):
     }
     has_rsample = True
 
-    def __init__(self, manifold: Any, loc: Tensor, scale: float | Tensor, validate_args: bool | None = None) -> None:
+    def __init__(
+        self, manifold: geoopt.Manifold, loc: Tensor, scale: float | Tensor, validate_args: bool | None = None
+    ) -> None:
         if not isinstance(loc, Tensor) or not loc.dtype.is_floating_point or loc.dim() == 0:
             kind = f"{loc.dtype}, shape {tuple(loc.shape)}" if isinstance(loc, Tensor) else type(loc).__name__
             raise TypeError(f"WrappedNormal: 'loc': expected a floating-point tensor of points (..., n), got {kind}")
@@ -121,7 +124,7 @@ class _Points(constraints.Constraint):
 
     event_dim = 1
 
-    def __init__(self, manifold: Any) -> None:
+    def __init__(self, manifold: geoopt.Manifold) -> None:
         self.manifold = manifold
         super().__init__()
 
@@ -137,7 +140,7 @@ class _Points(constraints.Constraint):
         return True
 
 
-def _log_prob(manifold: Any, loc: Tensor, value: Tensor, scale: Tensor) -> Tensor:
+def _log_prob(manifold: geoopt.Manifold, loc: Tensor, value: Tensor, scale: Tensor) -> Tensor:
     """The sum over the factors of a product, or the density of a space of constant curvature."""
     factors = manifolds.factors(manifold)
     if factors is not None:

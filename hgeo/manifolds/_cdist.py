@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from hgeo._geoopt import geoopt
 from hgeo.manifolds._functions import dist, geometry
 
 __all__ = ["Nearest", "cdist", "nearest"]
@@ -27,7 +28,7 @@ class Nearest(NamedTuple):
     indices: Tensor
 
 
-def cdist(manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+def cdist(manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
     """Computes the geodesic distance of every point of ``x`` to every point of ``y``.
 
     As right as :func:`hgeo.dist`, near-duplicates and far points included, and differentiable in points and curvature.
@@ -59,7 +60,7 @@ def cdist(manifold: Any, x: Tensor, y: Tensor) -> Tensor:
     return distances.reshape(*batch, *distances.shape[-2:]).to(dtype)
 
 
-def nearest(manifold: Any, x: Tensor, y: Tensor | None = None, *, k: int = 1) -> Nearest:
+def nearest(manifold: geoopt.Manifold, x: Tensor, y: Tensor | None = None, *, k: int = 1) -> Nearest:
     """Finds the ``k`` nearest points of ``y`` for every point of ``x``, tile by tile.
 
     The distances are differentiable; which points are the nearest is not. The search stores N × k numbers.
@@ -94,7 +95,7 @@ def nearest(manifold: Any, x: Tensor, y: Tensor | None = None, *, k: int = 1) ->
 
 
 @torch.no_grad()
-def _search(manifold: Any, x: Tensor, y: Tensor, k: int, *, among_themselves: bool) -> Tensor:
+def _search(manifold: geoopt.Manifold, x: Tensor, y: Tensor, k: int, *, among_themselves: bool) -> Tensor:
     """Rows of the ``k`` nearest points (B, N, k), for points (B, N, n) and (B, M, n)."""
     indices = torch.empty((*x.shape[:-1], k), dtype=torch.int64, device=x.device)
     best: Tensor | None = None
@@ -116,7 +117,7 @@ def _search(manifold: Any, x: Tensor, y: Tensor, k: int, *, among_themselves: bo
     return indices
 
 
-def _points(function: str, manifold: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _points(function: str, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The points, refused if metadata show that they cannot be."""
     geometry(manifold)  # refuses what is no manifold
     for name, value in (("x", x), ("y", y)):
@@ -160,7 +161,7 @@ def _tiles(x: Tensor, y: Tensor) -> Iterator[tuple[slice, slice, slice]]:
 class _Measure(nn.Module):
     """A manifold's distances as a function of its parameters, which ``functional_call`` puts in place."""
 
-    def __init__(self, manifold: Any) -> None:
+    def __init__(self, manifold: geoopt.Manifold) -> None:
         super().__init__()
         self.manifold = manifold
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -19,7 +17,7 @@ __all__ = ["cone_angle", "cone_aperture", "cone_energy"]
 _NOT_HYPERBOLIC = (geoopt.Euclidean, geoopt.Sphere, geoopt.SphereProjection)
 
 
-def cone_aperture(manifold: Any, x: Tensor, *, K: float = 0.1) -> Tensor:
+def cone_aperture(manifold: geoopt.Manifold, x: Tensor, *, K: float = 0.1) -> Tensor:
     """Computes the half aperture ψ of the entailment cone at each point, sin ψ = 2K/sinh(√c d(0, x)).
 
     Nearer to the origin than sinh(√c d) = 2K, and so everywhere on a flat space, it is π/2.
@@ -44,7 +42,7 @@ def cone_aperture(manifold: Any, x: Tensor, *, K: float = 0.1) -> Tensor:
     return hm.cone_aperture(x, c=c, K=K)
 
 
-def cone_angle(manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+def cone_angle(manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
     """Computes the angle at x between the ray that comes from the origin and the geodesic to y.
 
     Args:
@@ -67,7 +65,7 @@ def cone_angle(manifold: Any, x: Tensor, y: Tensor) -> Tensor:
     return hm.cone_angle(x, _on_the_ball(manifold, y)[0], c=c)
 
 
-def cone_energy(manifold: Any, x: Tensor, y: Tensor, *, K: float = 0.1) -> Tensor:
+def cone_energy(manifold: geoopt.Manifold, x: Tensor, y: Tensor, *, K: float = 0.1) -> Tensor:
     """Computes by how far y misses the entailment cone of x: max(0, angle - aperture), 0 if x entails y.
 
     Args:
@@ -87,7 +85,7 @@ def cone_energy(manifold: Any, x: Tensor, y: Tensor, *, K: float = 0.1) -> Tenso
     return torch.relu(cone_angle(manifold, x, y) - cone_aperture(manifold, x, K=K))
 
 
-def _on_the_ball(manifold: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def _on_the_ball(manifold: geoopt.Manifold, x: Tensor) -> tuple[Tensor, Tensor]:
     """The points in the Poincaré ball, and its c."""
     k = None if isinstance(manifold, _NOT_HYPERBOLIC) else curvature(manifold)
     if k is None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import numbers
-from typing import Any
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["bounded_below", "check_stored", "curvature_parameter", "put_back"]
+__all__ = ["State", "bounded_below", "check_stored", "curvature_parameter", "put_back"]
+
+State: TypeAlias = dict[str, Tensor]  # what torch saves of a module and loads into it
 
 
 def put_back(stored: Tensor, minimum: float) -> None:
@@ -37,7 +39,7 @@ def _(stored: Tensor, minimum: float) -> Tensor:
     return torch.empty_like(stored)
 
 
-def _whole_gradient(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+def _whole_gradient(ctx: object, grad: Tensor) -> tuple[Tensor, None]:
     return grad, None
 
 
@@ -66,7 +68,9 @@ def bounded_below(stored: Tensor, minimum: float = 0.0) -> Tensor:
     return stored.clone()
 
 
-def curvature_parameter(value: Any, learnable: bool, *, name: str, minimum: float | None, hint: str) -> nn.Parameter:
+def curvature_parameter(
+    value: float | Tensor, learnable: bool, *, name: str, minimum: float | None, hint: str
+) -> nn.Parameter:
     """A scalar parameter that holds ``value`` itself, refused unless it is a finite number that is not below the bound.
 
     A number takes torch's default dtype, a tensor keeps its own.
@@ -97,7 +101,7 @@ def curvature_parameter(value: Any, learnable: bool, *, name: str, minimum: floa
 
 
 def check_stored(
-    state_dict: dict[str, Any], key: str, parameter: Tensor | None, minimum: float | None, errors: list[str]
+    state_dict: State, key: str, parameter: Tensor | None, minimum: float | None, errors: list[str]
 ) -> None:
     """Add to ``errors`` what is wrong with the curvature that is about to be loaded into ``parameter``."""
     value = state_dict.get(key)

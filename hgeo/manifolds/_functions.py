@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -57,7 +55,7 @@ def register(cls: type, geometry: Geometry, *, word: Word | None = None) -> None
     _GEOMETRIES[cls] = geometry
 
 
-def geometry(manifold: Any) -> Geometry:
+def geometry(manifold: geoopt.Manifold) -> Geometry:
     """The geometry that serves a manifold: the one registered for the nearest of its classes, else the general one."""
     for cls in type(manifold).__mro__:
         if cls in _GEOMETRIES:
@@ -67,7 +65,7 @@ def geometry(manifold: Any) -> Geometry:
     return _GENERAL
 
 
-def exp0(manifold: Any, v: Tensor) -> Tensor:
+def exp0(manifold: geoopt.Manifold, v: Tensor) -> Tensor:
     """The point with tangent coordinates ``v`` at the origin of ``manifold``.
 
     >>> import torch, hgeo
@@ -78,45 +76,45 @@ def exp0(manifold: Any, v: Tensor) -> Tensor:
     return geometry(manifold).exp0(manifold, v)
 
 
-def log0(manifold: Any, x: Tensor) -> Tensor:
+def log0(manifold: geoopt.Manifold, x: Tensor) -> Tensor:
     """Tangent coordinates of the point ``x`` at the origin: the inverse of :func:`exp0`."""
     hm.floating("log0", "x", x)
     return geometry(manifold).log0(manifold, x)
 
 
-def frame_scale(manifold: Any) -> float:
+def frame_scale(manifold: geoopt.Manifold) -> float:
     """Riemannian length of a unit coordinate vector at the origin: 2 on the stereographic family, else 1."""
     return geometry(manifold).scale(manifold)
 
 
-def ambient_dim(manifold: Any, d: int) -> int:
+def ambient_dim(manifold: geoopt.Manifold, d: int) -> int:
     """How many numbers a point has on the manifold of intrinsic dimension ``d``."""
     return geometry(manifold).ambient_dim(manifold, d)
 
 
-def intrinsic_dim(manifold: Any, n: int) -> int:
+def intrinsic_dim(manifold: geoopt.Manifold, n: int) -> int:
     """The intrinsic dimension of the manifold whose points have ``n`` numbers: the inverse of :func:`ambient_dim`."""
     return geometry(manifold).intrinsic_dim(manifold, n)
 
 
-def dist(manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+def dist(manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
     """Geodesic distance of points (..., n), by the most accurate formula known for that manifold."""
     hm.floating("dist", "x", x)
     hm.floating("dist", "y", y)
     return geometry(manifold).dist(manifold, x, y)
 
 
-def sqdist(manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+def sqdist(manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
     """The squared distance, smooth at x = y where it can be."""
     return geometry(manifold).sqdist(manifold, x, y)
 
 
-def project(manifold: Any, x: Tensor) -> Tensor:
+def project(manifold: geoopt.Manifold, x: Tensor) -> Tensor:
     """x brought back onto the manifold, within the radius that its dtype can tell apart."""
     return geometry(manifold).project(manifold, x)
 
 
-def translate(manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+def translate(manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
     """T_p(x): the isometry that carries the origin to p along their geodesic, applied to x.
 
     p ⊕ x on the stereographic family; everywhere exp_p of log_0(x) transported from the origin to p.
@@ -124,12 +122,12 @@ def translate(manifold: Any, p: Tensor, x: Tensor) -> Tensor:
     return geometry(manifold).translate(manifold, p, x)
 
 
-def translate_back(manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+def translate_back(manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
     """The inverse of :func:`translate` in x: log0 of it is log_p(x) transported to the origin; ⊖p ⊕ x."""
     return geometry(manifold).translate_back(manifold, p, x)
 
 
-def fold(manifold: Any, v: Tensor) -> Tensor:
+def fold(manifold: geoopt.Manifold, v: Tensor) -> Tensor:
     """log0(exp0(v)): frame coordinates brought to where they stand for points. Nothing happens where space is flat;
     hyperbolic points end at the radius limit of their dtype, and a sphere's geodesics come back from the other side.
 
@@ -140,49 +138,49 @@ def fold(manifold: Any, v: Tensor) -> Tensor:
     return geometry(manifold).fold(manifold, v)
 
 
-def lift(manifold: Any, x: Tensor) -> Tensor:
+def lift(manifold: geoopt.Manifold, x: Tensor) -> Tensor:
     """Vectors whose weighted sums :func:`lower` turns into gyromidpoints."""
     return geometry(manifold).lift(manifold, x)
 
 
-def lower(manifold: Any, s: Tensor) -> Tensor:
+def lower(manifold: geoopt.Manifold, s: Tensor) -> Tensor:
     """The gyromidpoint of a weighted sum of lifted points. A sum of nothing gives the origin."""
     return geometry(manifold).lower(manifold, s)
 
 
-def plane_distance(manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+def plane_distance(manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
     """Signed distance of x to the hyperplane through p orthogonal to a, a vector in the origin's frame carried to p."""
     return geometry(manifold).plane_distance(manifold, x, p, a)
 
 
-def curvature(manifold: Any) -> Tensor | None:
+def curvature(manifold: geoopt.Manifold) -> Tensor | None:
     """The signed sectional curvature, a scalar, of a space that has the same one everywhere and tells it; else None."""
     return geometry(manifold).curvature(manifold)
 
 
-def parts(manifold: Any, d: int) -> list[Part] | None:
+def parts(manifold: geoopt.Manifold, d: int) -> list[Part] | None:
     """The constant-curvature factors of a space of dimension ``d``, by slices of frame coordinates; None if unknown."""
     return geometry(manifold).parts(manifold, d)
 
 
-def factors(manifold: Any) -> list[tuple[Any, slice]] | None:
+def factors(manifold: geoopt.Manifold) -> list[tuple[geoopt.Manifold, slice]] | None:
     """The factors of a product, each with its slice of a point's numbers; None for anything else."""
     return geometry(manifold).factors(manifold)
 
 
-def has_mobius(manifold: Any) -> bool:
+def has_mobius(manifold: geoopt.Manifold) -> bool:
     """Whether points have ball coordinates and Möbius operations: the stereographic family, and products of it."""
     return geometry(manifold).has_mobius(manifold)
 
 
-def describe(manifold: Any, dim: int | None = None) -> str:
+def describe(manifold: geoopt.Manifold, dim: int | None = None) -> str:
     """A space in the notation of space strings, such as ``ball:16,c=0.5,learn``; ``R:8`` for plain vectors (None)."""
     if manifold is None:
         return "R" if dim is None else f"R:{dim}"
     return geometry(manifold).describe(manifold, dim)
 
 
-def validate(manifold: Any, x: Tensor, *, name: str = "x") -> Tensor:
+def validate(manifold: geoopt.Manifold, x: Tensor, *, name: str = "x") -> Tensor:
     """Check that ``x`` holds points of ``manifold`` and return it; the error says which row is wrong, and by how much.
 
     Layers and manifold methods do not look at values (that would stall a GPU and break compilation): call this where

@@ -16,12 +16,14 @@ registered geometry a manifold of vectors is served through its own ``origin``, 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable
+from typing import NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
 import hgeo.math as hm
+from hgeo._geoopt import geoopt
 from hgeo.manifolds._words import describe_word
 
 __all__ = ["ConstantCurvature", "Geometry", "Part", "can_look", "dot", "folded", "refuse_rows", "unit"]
@@ -57,24 +59,24 @@ class Geometry:
 
     # --- the origin frame ---
 
-    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+    def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         """The point with tangent coordinates ``v`` at the origin."""
         origin, basis = self._origin_and_basis(manifold, self.ambient_dim(manifold, v.shape[-1]), v)
         # contiguous: an expmap by forward derivatives cannot write into rows that are one in memory
         return self._call(manifold, "expmap", origin.expand(*v.shape[:-1], -1).contiguous(), v @ basis)
 
-    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+    def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         """The inverse of :meth:`exp0`."""
         origin, basis = self._origin_and_basis(manifold, x.shape[-1], x)
         tangent = self._call(manifold, "logmap", origin.expand_as(x).contiguous(), x)
         inner = [self._call(manifold, "inner", origin, tangent, direction) for direction in basis]
         return torch.stack(inner, dim=-1)
 
-    def scale(self, manifold: Any) -> float:
+    def scale(self, manifold: geoopt.Manifold) -> float:
         """Riemannian length of a unit coordinate vector at the origin."""
         return 1.0
 
-    def ambient_dim(self, manifold: Any, d: int) -> int:
+    def ambient_dim(self, manifold: geoopt.Manifold, d: int) -> int:
         """How many numbers a point has where the intrinsic dimension is ``d``."""
         for size in (d, d + 1):
             if self.intrinsic_dim(manifold, size) == d:
@@ -84,76 +86,76 @@ class Geometry:
             "another dimension there; give it a geometry with hgeo.register"
         )
 
-    def intrinsic_dim(self, manifold: Any, n: int) -> int:
+    def intrinsic_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         """The inverse of :meth:`ambient_dim`."""
         axes = manifold.__dict__.get("_hgeo_axes", {}).get(n)
         return len(self._basis(manifold, n)[1] if axes is None else axes)
 
     # --- distances ---
 
-    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def dist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         """Geodesic distance, by the most accurate formula known."""
         return self._call(manifold, "dist", x, y)
 
-    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def sqdist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         """Its square, smooth at x = y where it can be: a root of a sum of squares must not meet the kink of each."""
         return self.dist(manifold, x, y) ** 2
 
-    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def pairs(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         """Distances (..., N, M) of all pairs of points (..., N, n) and (..., M, n), as many as one tile has."""
         return self.dist(manifold, x.unsqueeze(-2), y.unsqueeze(-3))
 
     # --- points ---
 
-    def project(self, manifold: Any, x: Tensor) -> Tensor:
+    def project(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         """x brought back onto the manifold, within the radius that its dtype can tell apart."""
         return manifold.projx(x)
 
-    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         """T_p(x): exp_p of log_0(x) transported from the origin to p."""
         p, x = torch.broadcast_tensors(p, x)
         origin = self._origin_like(manifold, x)
         return manifold.expmap(p, manifold.transp(origin, p, manifold.logmap(origin, x)))
 
-    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate_back(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         """The inverse of :meth:`translate` in x."""
         p, x = torch.broadcast_tensors(p, x)
         origin = self._origin_like(manifold, x)
         return manifold.expmap(origin, manifold.transp(p, origin, manifold.logmap(p, x)))
 
-    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+    def fold(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         """log0(exp0(v)): the coordinates by which the point is known that ``v`` leads to."""
         return self.log0(manifold, self.exp0(manifold, v))
 
     # --- means and hyperplanes, where there are any ---
 
-    def lifted_dim(self, manifold: Any, n: int) -> int:
+    def lifted_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         """How many numbers a lifted point has."""
         self._lacks(manifold, "gyromidpoints", "lifted_dim", "use how='tangent' or how='frechet'")
 
-    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+    def lift(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         """Vectors whose weighted sums :meth:`lower` turns into gyromidpoints."""
         self._lacks(manifold, "gyromidpoints", "lift", "use how='tangent' or how='frechet'")
 
-    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+    def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         """The gyromidpoint of a weighted sum of lifted points; the origin of a sum of nothing."""
         self._lacks(manifold, "gyromidpoints", "lower", "use how='tangent' or how='frechet'")
 
-    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    def plane_distance(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         """Signed distance of x to the hyperplane through p orthogonal to a, a frame vector carried to p."""
         self._lacks(manifold, "hyperplanes", "plane_distance", "use CentroidClassifier, or FromManifold and a Linear")
 
-    def plane_score(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    def plane_score(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         """The Riemannian length of a times :meth:`plane_distance`; on products the sum over factors."""
         return hm.safe_sqrt(dot(a, a)).squeeze(-1) * self.scale(manifold) * self.plane_distance(manifold, x, p, a)
 
     # --- facts ---
 
-    def curvature(self, manifold: Any) -> Tensor | None:
+    def curvature(self, manifold: geoopt.Manifold) -> Tensor | None:
         """The signed sectional curvature, a scalar, of a space that has the same one everywhere and tells it."""
         return None
 
-    def parts(self, manifold: Any, d: int) -> list[Part] | None:
+    def parts(self, manifold: geoopt.Manifold, d: int) -> list[Part] | None:
         """The constant-curvature factors of a space of dimension d; None if it is no product of such.
 
         d(exp0(u), exp0(w))² is the sum over the parts of the squared distance between the points with coordinates
@@ -162,50 +164,50 @@ class Geometry:
         k = self.curvature(manifold)
         return None if k is None else [Part(slice(0, d), k, self.scale(manifold))]
 
-    def factors(self, manifold: Any) -> list[tuple[Any, slice]] | None:
+    def factors(self, manifold: geoopt.Manifold) -> list[tuple[geoopt.Manifold, slice]] | None:
         """The factors of a product, each with its slice of a point's numbers; None for anything else."""
         return None
 
-    def has_mobius(self, manifold: Any) -> bool:
+    def has_mobius(self, manifold: geoopt.Manifold) -> bool:
         """Whether points have ball coordinates and Möbius operations."""
         return False
 
-    def free_coordinates(self, manifold: Any) -> bool:
+    def free_coordinates(self, manifold: geoopt.Manifold) -> bool:
         """Whether a function of a point's numbers, projected, is a point again."""
         return False
 
-    def is_plain(self, manifold: Any) -> bool:
+    def is_plain(self, manifold: geoopt.Manifold) -> bool:
         """Whether points are their own frame coordinates, as in Euclidean space."""
         return False
 
     # --- the stereographic model of the same curvature ---
 
-    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_ball(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         """The isometry to the stereographic model of the same curvature that keeps the origin and its frame."""
         self._lacks(manifold, "isometry to a ball", "to_ball", "use how='tangent'")
 
-    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+    def from_ball(self, manifold: geoopt.Manifold, y: Tensor) -> Tensor:
         """Its inverse, also of points at the boundary."""
         self._lacks(manifold, "isometry from a ball", "from_ball", "use how='tangent'")
 
     # --- the spatial coordinates of the hyperboloid of the same curvature ---
 
-    def has_spatial(self, manifold: Any) -> bool:
+    def has_spatial(self, manifold: geoopt.Manifold) -> bool:
         """Whether the space is hyperbolic or flat, and stays so, so that it has the coordinates that follow."""
         return False
 
-    def to_spatial(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_spatial(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         """The spatial part s (..., d) of the hyperboloid's point (√(1/c + |s|²), s); of flat space the vector itself,
         as long as it is there."""
         self._lacks(manifold, "spatial coordinates", "to_spatial", "use a hyperbolic or flat space")
 
-    def from_spatial(self, manifold: Any, s: Tensor) -> Tensor:
+    def from_spatial(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         """The point with that spatial part, within the radius that the dtype can tell apart."""
         self._lacks(manifold, "spatial coordinates", "from_spatial", "use a hyperbolic or flat space")
 
     # --- entering, naming ---
 
-    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+    def validate(self, manifold: geoopt.Manifold, x: Tensor, name: str) -> None:
         """Refuse finite numbers that are no points of the manifold, with the row and by how much."""
         if manifold.check_point_on_manifold(x):
             return
@@ -217,23 +219,23 @@ class Geometry:
         refuse_rows(name, bad, lambda at: f"not a point of {manifold}: {reason}")
         raise ValueError(f"{name}: not points of {manifold}: {reason}")  # only together: their shape
 
-    def describe(self, manifold: Any, dim: int | None = None) -> str:
+    def describe(self, manifold: geoopt.Manifold, dim: int | None = None) -> str:
         """The space in the notation of space strings, such as ``ball:16,c=0.5,learn``."""
         return describe_word(manifold, dim, self.curvature(manifold))
 
     # --- of any manifold with an origin, expmap and logmap ---
 
-    def _lacks(self, manifold: Any, what: str, method: str, instead: str) -> NoReturn:
+    def _lacks(self, manifold: geoopt.Manifold, what: str, method: str, instead: str) -> NoReturn:
         raise TypeError(
             f"{self.describe(manifold)} has no {what}: its {type(self).__name__} does not say {method!r}; {instead}, "
             "or register a geometry that says it (hgeo.register)"
         )
 
-    def _origin_like(self, manifold: Any, x: Tensor) -> Tensor:
+    def _origin_like(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return self.exp0(manifold, x.new_zeros(self.intrinsic_dim(manifold, x.shape[-1]))).expand_as(x)
 
     @staticmethod
-    def _call(manifold: Any, operation: str, *args: Tensor) -> Tensor:
+    def _call(manifold: geoopt.Manifold, operation: str, *args: Tensor) -> Tensor:
         method = getattr(manifold, operation, None)
         kind = type(manifold).__name__
         if method is None or method is NotImplemented:
@@ -249,7 +251,7 @@ class Geometry:
                 f"geometry: hgeo.register({kind}, YourGeometry())"
             ) from error
 
-    def _basis(self, manifold: Any, n: int) -> tuple[Tensor, Tensor]:
+    def _basis(self, manifold: geoopt.Manifold, n: int) -> tuple[Tensor, Tensor]:
         """The origin (n,) and an orthonormal basis (d, n) of the tangent space there, in float64."""
         if getattr(manifold, "ndim", 1) > 1:
             raise TypeError(
@@ -272,7 +274,9 @@ class Geometry:
         origin, axes[n], rows = self._orthonormal(manifold, n, axes.get(n) if traced else None)
         return origin, rows
 
-    def _orthonormal(self, manifold: Any, n: int, axes: list[int] | None) -> tuple[Tensor, list[int], Tensor]:
+    def _orthonormal(
+        self, manifold: geoopt.Manifold, n: int, axes: list[int] | None
+    ) -> tuple[Tensor, list[int], Tensor]:
         """The origin, the axes whose tangent parts make a basis (``axes`` if they are known), and the basis that Gram
         and Schmidt make of them."""
         origin = self._origin(manifold, n)
@@ -291,7 +295,7 @@ class Geometry:
         return origin, kept, torch.stack(rows) if rows else origin.new_zeros((0, n))
 
     @classmethod
-    def _origin(cls, manifold: Any, n: int) -> Tensor:
+    def _origin(cls, manifold: geoopt.Manifold, n: int) -> Tensor:
         method = getattr(manifold, "origin", None)
         if method is None:
             return cls._call(manifold, "origin")
@@ -304,7 +308,7 @@ class Geometry:
         except NotImplementedError:
             return cls._call(manifold, "origin", torch.empty(0))
 
-    def _origin_and_basis(self, manifold: Any, n: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    def _origin_and_basis(self, manifold: geoopt.Manifold, n: int, like: Tensor) -> tuple[Tensor, Tensor]:
         origin, basis = self._basis(manifold, n)
         return origin.to(like), basis.to(like)
 
@@ -320,68 +324,68 @@ class ConstantCurvature(Geometry):
     extra_numbers = 0
     """How many numbers more than its dimension a point has."""
 
-    def curvature(self, manifold: Any) -> Tensor:
+    def curvature(self, manifold: geoopt.Manifold) -> Tensor:
         return -manifold.c
 
-    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_ball(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return self._call(manifold, "to_ball", x)
 
-    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+    def from_ball(self, manifold: geoopt.Manifold, y: Tensor) -> Tensor:
         return self._call(manifold, "from_ball", hm.project(y, k=self.curvature(manifold)))
 
-    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+    def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         return self.from_ball(manifold, hm.expmap0(v * (self.scale(manifold) / 2), k=self.curvature(manifold)))
 
-    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+    def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.logmap0(self.to_ball(manifold, x), k=self.curvature(manifold)) * (2 / self.scale(manifold))
 
-    def ambient_dim(self, manifold: Any, d: int) -> int:
+    def ambient_dim(self, manifold: geoopt.Manifold, d: int) -> int:
         return d + self.extra_numbers
 
-    def intrinsic_dim(self, manifold: Any, n: int) -> int:
+    def intrinsic_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         return n - self.extra_numbers
 
-    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def dist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return hm.dist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self.curvature(manifold))
 
-    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def sqdist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return hm.sqdist(self.to_ball(manifold, x), self.to_ball(manifold, y), k=self.curvature(manifold))
 
-    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         moved = hm.mobius_add(self.to_ball(manifold, p), self.to_ball(manifold, x), k=self.curvature(manifold))
         return self.from_ball(manifold, moved)
 
-    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate_back(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         moved = hm.mobius_add(-self.to_ball(manifold, p), self.to_ball(manifold, x), k=self.curvature(manifold))
         return self.from_ball(manifold, moved)
 
-    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+    def fold(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         half = self.scale(manifold) / 2
         return folded(v * half, self.curvature(manifold)) / half
 
-    def lifted_dim(self, manifold: Any, n: int) -> int:
+    def lifted_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         return n - self.extra_numbers + 2
 
-    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+    def lift(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         y = self.to_ball(manifold, x)
         lam = hm.lambda_x(y, k=self.curvature(manifold), keepdim=True)
         return torch.cat([lam * y, lam - 1, torch.ones_like(lam)], dim=-1)
 
-    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+    def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         middle = hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=self.curvature(manifold))
         return self.from_ball(manifold, middle)
 
-    def has_spatial(self, manifold: Any) -> bool:
+    def has_spatial(self, manifold: geoopt.Manifold) -> bool:
         return float(self.curvature(manifold).detach()) <= 0
 
-    def to_spatial(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_spatial(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         y = self.to_ball(manifold, x)
         return hm.lambda_x(y, k=self.curvature(manifold), keepdim=True) * y
 
-    def from_spatial(self, manifold: Any, s: Tensor) -> Tensor:
+    def from_spatial(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         return self.from_ball(manifold, s / (1 + torch.sqrt(1 - self.curvature(manifold).to(s) * dot(s, s))))
 
-    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    def plane_distance(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         x, p = self.to_ball(manifold, x), self.to_ball(manifold, p)
         return hm.dist2plane(x, p, a, k=self.curvature(manifold), signed=True)
 
@@ -414,7 +418,7 @@ def can_look(*tensors: Tensor) -> bool:
     return all(type(t.detach()) is Tensor and t.device.type == "cpu" for t in tensors)
 
 
-def refuse_rows(name: str, bad: Tensor, describe: Any) -> None:
+def refuse_rows(name: str, bad: Tensor, describe: Callable[[tuple[int, ...]], str]) -> None:
     """Raise an error about the first of the ``bad`` rows, if there are any; ``describe(row)`` says what is wrong."""
     if not bool(bad.any()):
         return

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -139,13 +137,21 @@ class Klein(geoopt.manifolds.base.Manifold):
     def transp(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
         return self._pull(y, self.hyperboloid.transp(self._up(x), self._up(y), self._push(x, v)))
 
-    def origin(self, *size: Any, dtype: torch.dtype | None = None, device: Any = None, seed: int | None = 42) -> Any:
+    def origin(
+        self,
+        *size: int | tuple[int, ...],
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        seed: int | None = 42,
+    ) -> geoopt.ManifoldTensor:
         shape = geoopt.utils.size2shape(*size)
         stored = self.hyperboloid.stored_c
         point = torch.zeros(shape, dtype=dtype or stored.dtype, device=device or stored.device)
         return geoopt.ManifoldTensor(point, manifold=self)
 
-    def random(self, *size: Any, dtype: torch.dtype | None = None, device: Any = None) -> Any:
+    def random(
+        self, *size: int | tuple[int, ...], dtype: torch.dtype | None = None, device: torch.device | str | None = None
+    ) -> geoopt.ManifoldTensor:
         """exp0 of a normal vector of standard deviation 1/√d a coordinate."""
         shape = geoopt.utils.size2shape(*size)
         stored = self.hyperboloid.stored_c
@@ -156,40 +162,40 @@ class Klein(geoopt.manifolds.base.Manifold):
 class KleinGeometry(ConstantCurvature):
     """x = tanh(√c|v|) v/(√c|v|), with lengths at the origin as they are; the rest through the Poincaré ball."""
 
-    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_ball(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.klein_to_ball(x, c=manifold.c)
 
-    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+    def from_ball(self, manifold: geoopt.Manifold, y: Tensor) -> Tensor:
         return manifold.projx(hm.ball_to_klein(y, c=manifold.c))
 
-    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+    def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         k = -manifold.c
         return hm.project(hm.expmap0(v, k=k), k=k)
 
-    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+    def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.logmap0(x, k=-manifold.c)
 
-    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+    def fold(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         return folded(v, -manifold.c)
 
-    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def pairs(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         c = manifold.c.to(x.dtype)
         x, y = hm.klein_to_ball(x, c=c), hm.klein_to_ball(y, c=c)
         f, g = (hm.lambda_x(points, k=-c, keepdim=True) / 2 for points in (x, y))
         return hyperbolic_pairs(x, y, f=f, g=g, c=c)
 
-    def lifted_dim(self, manifold: Any, n: int) -> int:
+    def lifted_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         return n + 1
 
-    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+    def lift(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         gamma = manifold.gamma(x)  # Einstein's midpoint Σwγx/Σwγ
         return torch.cat([gamma * x, gamma], dim=-1)
 
-    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+    def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         total = s[..., -1:]
         return manifold.projx(s[..., :-1] / torch.where(total == 0, 1.0, total))
 
-    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+    def validate(self, manifold: geoopt.Manifold, x: Tensor, name: str) -> None:
         refuse_outside(name, x, manifold.c)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
-from hgeo.manifolds._curvature import bounded_below, check_stored, curvature_parameter, put_back
+from hgeo.manifolds._curvature import State, bounded_below, check_stored, curvature_parameter, put_back
 from hgeo.manifolds._functions import register
 from hgeo.manifolds._geometry import ConstantCurvature, dot, refuse_rows, unit
 from hgeo.manifolds._pairwise import hyperbolic_pairs
@@ -75,23 +75,14 @@ class Lorentz(geoopt.Lorentz):
     def extra_repr(self) -> str:
         return f"c={float(self.c.detach()):g}" + (", learnable" if self.learnable else "")
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        metadata: Any,
-        strict: bool,
-        missing: Any,
-        unexpected: Any,
-        errors: list[str],
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: State, prefix: str, *rest: Any) -> None:
         legacy = state_dict.pop(prefix + "k", None)
         if legacy is not None:
             state_dict[prefix + "stored_c"] = 1 / legacy
-        check_stored(state_dict, prefix + "stored_c", self.stored_c, SMALLEST_C, errors)
-        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+        check_stored(state_dict, prefix + "stored_c", self.stored_c, SMALLEST_C, errors=rest[-1])
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: State, prefix: str, keep_vars: bool) -> None:
         put_back(*self.curvature_bound)
         super()._save_to_state_dict(destination, prefix, keep_vars)
 
@@ -295,7 +286,13 @@ class Lorentz(geoopt.Lorentz):
         length = self.norm(x, u, keepdim=True)
         return self.expmap(x, t * u / torch.where(length == 0, 1.0, length), project=project)
 
-    def origin(self, *size: Any, dtype: torch.dtype | None = None, device: Any = None, seed: int | None = 42) -> Any:
+    def origin(
+        self,
+        *size: int | tuple[int, ...],
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+        seed: int | None = 42,
+    ) -> geoopt.ManifoldTensor:
         shape = geoopt.utils.size2shape(*size)
         point = torch.zeros(shape, dtype=dtype or self.stored_c.dtype, device=device or self.stored_c.device)
         point[..., 0] = (1 / self.c.detach().sqrt()).to(point)
@@ -303,12 +300,12 @@ class Lorentz(geoopt.Lorentz):
 
     def random_normal(
         self,
-        *size: Any,
+        *size: int | tuple[int, ...],
         mean: float | Tensor = 0,
         std: float | Tensor = 1,
         dtype: torch.dtype | None = None,
-        device: Any = None,
-    ) -> Any:
+        device: torch.device | str | None = None,
+    ) -> geoopt.ManifoldTensor:
         """exp0 of a normal vector with standard deviation std/√d a coordinate; ``size`` counts the ambient numbers."""
         shape = geoopt.utils.size2shape(*size)
         shape = (*shape[:-1], shape[-1] - 1)
@@ -319,7 +316,7 @@ class Lorentz(geoopt.Lorentz):
     random = random_normal
 
 
-def lorentz_curvature(manifold: Any) -> Tensor:
+def lorentz_curvature(manifold: geoopt.Manifold) -> Tensor:
     """c of a hyperboloid, hgeo's or geoopt's."""
     return manifold.c if isinstance(manifold, Lorentz) else 1 / manifold.k
 
@@ -334,42 +331,42 @@ class LorentzGeometry(ConstantCurvature):
 
     extra_numbers = 1
 
-    def curvature(self, manifold: Any) -> Tensor:
+    def curvature(self, manifold: geoopt.Manifold) -> Tensor:
         return -lorentz_curvature(manifold)
 
-    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+    def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         c = lorentz_curvature(manifold)
         return hm.lorentz_expmap0(_stopped(v, c), c=c)
 
-    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+    def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.lorentz_logmap0(x, c=lorentz_curvature(manifold))
 
-    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+    def fold(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         return _stopped(v, lorentz_curvature(manifold))
 
-    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def dist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return hm.lorentz_dist(x, y, c=lorentz_curvature(manifold))
 
-    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def sqdist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return self.dist(manifold, x, y) ** 2
 
-    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def pairs(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         c = lorentz_curvature(manifold).to(x.dtype)
         # 1 - c|p|² of a point p of the ball is 2/(1 + √c X₀), without cancellation
         f, g = ((1 + torch.sqrt(c) * hm.time_part(points)) / 2 for points in (x, y))
         return hyperbolic_pairs(hm.lorentz_to_ball(x, c=c), hm.lorentz_to_ball(y, c=c), f=f, g=g, c=c)
 
-    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_ball(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.lorentz_to_ball(x, c=lorentz_curvature(manifold))
 
-    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+    def from_ball(self, manifold: geoopt.Manifold, y: Tensor) -> Tensor:
         c = lorentz_curvature(manifold)
         return self.project(manifold, hm.ball_to_lorentz(hm.project(y, k=-c), c=c))
 
-    def project(self, manifold: Any, x: Tensor) -> Tensor:
+    def project(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return self._point(manifold, x[..., 1:])
 
-    def _point(self, manifold: Any, spatial: Tensor, dtype: torch.dtype | None = None) -> Tensor:
+    def _point(self, manifold: geoopt.Manifold, spatial: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """The point of ``dtype`` (that of ``spatial`` unless it is given) with this spatial part, or one nearer."""
         dtype = spatial.dtype if dtype is None else dtype
         spatial = _raised(spatial)  # squares of what float16 can hold are more than it can hold
@@ -382,14 +379,14 @@ class LorentzGeometry(ConstantCurvature):
         spatial = torch.where(outside, spatial * (limit * torch.rsqrt(torch.where(outside, squared, 1.0))), spatial)
         return torch.cat([torch.sqrt(1 / c + dot(spatial, spatial)), spatial], dim=-1).to(dtype)
 
-    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         return self._point(manifold, self._translated(manifold, p[..., 1:], p[..., :1], x))
 
-    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate_back(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         return self._point(manifold, self._translated(manifold, -p[..., 1:], p[..., :1], x))
 
     @staticmethod
-    def _translated(manifold: Any, p_spatial: Tensor, p_time: Tensor, x: Tensor) -> Tensor:
+    def _translated(manifold: geoopt.Manifold, p_spatial: Tensor, p_time: Tensor, x: Tensor) -> Tensor:
         """The spatial part of P ⊕ X, in the form of Möbius addition that does not cancel.
 
         With h = 1 + √c X₀ the ball point is X'/h and 1 - c|X'/h|² = 2/h, so that a sum s of ball points gives
@@ -401,19 +398,19 @@ class LorentzGeometry(ConstantCurvature):
         s = p_spatial / (1 + root * p_time) + x[..., 1:] / height
         return height * (s + c * dot(s, s) * p_spatial / 2)
 
-    def to_spatial(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_spatial(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.space_part(x)
 
-    def from_spatial(self, manifold: Any, s: Tensor) -> Tensor:
+    def from_spatial(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         return self._point(manifold, s)
 
-    def lifted_dim(self, manifold: Any, n: int) -> int:
+    def lifted_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         return n
 
-    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+    def lift(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return x
 
-    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+    def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         dtype, s = s.dtype, _raised(s)
         c = lorentz_curvature(manifold).to(s.dtype)
         time, spatial = s[..., :1], s[..., 1:]
@@ -422,12 +419,12 @@ class LorentzGeometry(ConstantCurvature):
         length = torch.maximum(squared - dot(spatial, spatial), torch.finfo(s.dtype).eps * squared)
         return self._point(manifold, spatial * torch.rsqrt(c * torch.where(squared == 0, 1.0, length)), dtype)
 
-    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    def plane_distance(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         c = lorentz_curvature(manifold).to(x.dtype)
         sine = dot(self._translated(manifold, -p[..., 1:], p[..., :1], x), unit(a))
         return (sine * hm.arsin_ratio(-c * sine * sine)).squeeze(-1)
 
-    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+    def validate(self, manifold: geoopt.Manifold, x: Tensor, name: str) -> None:
         c = lorentz_curvature(manifold).to(x.dtype)
         form = c * ((x[..., 1:] ** 2).sum(-1) - x[..., 0] ** 2)
         off = (form + 1).abs() > 64 * torch.finfo(x.dtype).eps * (1 + c * x[..., 0] ** 2)

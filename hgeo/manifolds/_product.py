@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -51,7 +50,7 @@ class Product(geoopt.ProductManifold):
     (4, 5)
     """
 
-    def __init__(self, *factors: tuple[Any, int]) -> None:
+    def __init__(self, *factors: tuple[geoopt.Manifold, int]) -> None:
         if not factors:
             raise ValueError("a product needs at least one factor: Product((manifold, dimension), ...)")
         for factor in factors:
@@ -80,7 +79,7 @@ class Product(geoopt.ProductManifold):
         """Length of a tangent vector at x, with derivatives 0, not infinite, at the zero vector."""
         return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))
 
-    def factors(self, x: Tensor) -> list[tuple[Any, Tensor]]:
+    def factors(self, x: Tensor) -> list[tuple[geoopt.Manifold, Tensor]]:
         """Each factor with its part of the points ``x``."""
         return _pieces(self, x)
 
@@ -88,18 +87,18 @@ class Product(geoopt.ProductManifold):
         return f"dims={self.dims}"
 
 
-def _factors(manifold: Any) -> list[tuple[Any, int, int]]:
+def _factors(manifold: geoopt.Manifold) -> list[tuple[geoopt.Manifold, int, int]]:
     """(factor, intrinsic dimension, numbers) of each factor."""
     sizes = [part.stop - part.start for part in manifold.slices]
     return [(m, intrinsic_dim(m, n), n) for m, n in zip(manifold.manifolds, sizes, strict=True)]
 
 
-def _check(manifold: Any, given: int, expected: int, what: str) -> None:
+def _check(manifold: geoopt.Manifold, given: int, expected: int, what: str) -> None:
     if given != expected:
         raise ValueError(f"{what} of {manifold} have {expected} numbers in their last dimension, got {given}")
 
 
-def _pieces(manifold: Any, x: Tensor) -> list[tuple[Any, Tensor]]:
+def _pieces(manifold: geoopt.Manifold, x: Tensor) -> list[tuple[geoopt.Manifold, Tensor]]:
     """Each factor with its part of the point."""
     sizes = [part.stop - part.start for part in manifold.slices]
     _check(manifold, x.shape[-1], sum(sizes), "points")
@@ -109,7 +108,7 @@ def _pieces(manifold: Any, x: Tensor) -> list[tuple[Any, Tensor]]:
 class ProductGeometry(Geometry):
     """Factor by factor. Coordinates are those of the factors, side by side; where their scales differ they become 1."""
 
-    def _coordinates(self, manifold: Any, v: Tensor) -> list[tuple[Any, Tensor, float]]:
+    def _coordinates(self, manifold: geoopt.Manifold, v: Tensor) -> list[tuple[geoopt.Manifold, Tensor, float]]:
         """Each factor with its coordinates, and what these are multiplied by to be in its own unit."""
         dims = [d for _, d, _ in _factors(manifold)]
         _check(manifold, v.shape[-1], sum(dims), "tangent coordinates")
@@ -117,75 +116,75 @@ class ProductGeometry(Geometry):
         pieces = zip(manifold.manifolds, v.split(dims, dim=-1), strict=True)
         return [(m, piece, whole / frame_scale(m)) for m, piece in pieces]
 
-    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+    def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         return torch.cat([exp0(m, piece * unit) for m, piece, unit in self._coordinates(manifold, v)], dim=-1)
 
-    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+    def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         whole = self.scale(manifold)
         return torch.cat([log0(m, piece) * (frame_scale(m) / whole) for m, piece in _pieces(manifold, x)], dim=-1)
 
-    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+    def fold(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         return torch.cat([fold(m, piece * unit) / unit for m, piece, unit in self._coordinates(manifold, v)], dim=-1)
 
-    def scale(self, manifold: Any) -> float:
+    def scale(self, manifold: geoopt.Manifold) -> float:
         scales = {frame_scale(m) for m in manifold.manifolds}
         return scales.pop() if len(scales) == 1 else 1.0
 
-    def ambient_dim(self, manifold: Any, d: int) -> int:
+    def ambient_dim(self, manifold: geoopt.Manifold, d: int) -> int:
         factors = _factors(manifold)
         own = sum(d for _, d, _ in factors)
         if d != own:
             raise ValueError(f"{manifold} has dimension {own}, asked for {d}; a product's dimension is fixed once made")
         return sum(n for _, _, n in factors)
 
-    def intrinsic_dim(self, manifold: Any, n: int) -> int:
+    def intrinsic_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         factors = _factors(manifold)
         _check(manifold, n, sum(n for _, _, n in factors), "points")
         return sum(d for _, d, _ in factors)
 
-    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def dist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return hm.safe_sqrt(self.sqdist(manifold, x, y))
 
-    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def sqdist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         pairs = zip(_pieces(manifold, x), _pieces(manifold, y), strict=True)
         return torch.stack([sqdist(m, a, b) for (m, a), (_, b) in pairs], dim=-1).sum(-1)
 
-    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def pairs(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         factors = zip(_pieces(manifold, x), _pieces(manifold, y), strict=True)
         squares = [geometry(m).pairs(m, a, b) ** 2 for (m, a), (_, b) in factors]
         return hm.safe_sqrt(torch.stack(squares, dim=-1).sum(-1))
 
-    def project(self, manifold: Any, x: Tensor) -> Tensor:
+    def project(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return torch.cat([project(m, part) for m, part in _pieces(manifold, x)], dim=-1)
 
-    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         pairs = zip(_pieces(manifold, p), _pieces(manifold, x), strict=True)
         return torch.cat([translate(m, a, b) for (m, a), (_, b) in pairs], dim=-1)
 
-    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate_back(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         pairs = zip(_pieces(manifold, p), _pieces(manifold, x), strict=True)
         return torch.cat([translate_back(m, a, b) for (m, a), (_, b) in pairs], dim=-1)
 
-    def _lifted_dims(self, manifold: Any) -> list[int]:
+    def _lifted_dims(self, manifold: geoopt.Manifold) -> list[int]:
         return [geometry(m).lifted_dim(m, n) for m, _, n in _factors(manifold)]
 
-    def lifted_dim(self, manifold: Any, n: int) -> int:
+    def lifted_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         return sum(self._lifted_dims(manifold))
 
-    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+    def lift(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return torch.cat([lift(m, part) for m, part in _pieces(manifold, x)], dim=-1)
 
-    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+    def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         parts = s.split(self._lifted_dims(manifold), dim=-1)
         return torch.cat([lower(m, part) for m, part in zip(manifold.manifolds, parts, strict=True)], dim=-1)
 
-    def plane_score(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    def plane_score(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         points = zip(_pieces(manifold, x), _pieces(manifold, p), self._coordinates(manifold, a), strict=True)
         # A normal keeps its Riemannian length in the unit of the factor.
         scores = [geometry(m).plane_score(m, part, q, b * unit) for (m, part), (_, q), (_, b, unit) in points]
         return torch.stack(scores, dim=-1).sum(-1)
 
-    def parts(self, manifold: Any, d: int) -> list[Part] | None:
+    def parts(self, manifold: geoopt.Manifold, d: int) -> list[Part] | None:
         found, start, whole = [], 0, self.scale(manifold)
         for m, size, _ in _factors(manifold):
             inside = geometry(m).parts(m, size)
@@ -197,20 +196,20 @@ class ProductGeometry(Geometry):
             start += size
         return found
 
-    def factors(self, manifold: Any) -> list[tuple[Any, slice]]:
+    def factors(self, manifold: geoopt.Manifold) -> list[tuple[geoopt.Manifold, slice]]:
         return list(zip(manifold.manifolds, manifold.slices, strict=True))
 
-    def has_mobius(self, manifold: Any) -> bool:
+    def has_mobius(self, manifold: geoopt.Manifold) -> bool:
         return all(has_mobius(m) for m in manifold.manifolds)
 
-    def free_coordinates(self, manifold: Any) -> bool:
+    def free_coordinates(self, manifold: geoopt.Manifold) -> bool:
         return all(geometry(m).free_coordinates(m) for m in manifold.manifolds)
 
-    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+    def validate(self, manifold: geoopt.Manifold, x: Tensor, name: str) -> None:
         for index, (factor, part) in enumerate(_pieces(manifold, x)):
             validate(factor, part, name=f"{name}, factor {index}")
 
-    def describe(self, manifold: Any, dim: int | None = None) -> str:
+    def describe(self, manifold: geoopt.Manifold, dim: int | None = None) -> str:
         parts = [describe(m, d) for m, d, _ in _factors(manifold)]
         return " x ".join(f"({part})" if " x " in part else part for part in parts)
 

@@ -52,90 +52,90 @@ class Scaled(geoopt.Scaled):
 class ScaledGeometry(Geometry):
     """The base's points. Distances are ``scale`` times the base's, coordinates too: a unit one keeps its length."""
 
-    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+    def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         return exp0(manifold.base, v / manifold.scale.to(v.dtype))
 
-    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+    def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return log0(manifold.base, x) * manifold.scale.to(x.dtype)
 
-    def fold(self, manifold: Any, v: Tensor) -> Tensor:
+    def fold(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         unit = manifold.scale.to(v.dtype)
         return fold(manifold.base, v / unit) * unit
 
-    def scale(self, manifold: Any) -> float:
+    def scale(self, manifold: geoopt.Manifold) -> float:
         return frame_scale(manifold.base)
 
-    def ambient_dim(self, manifold: Any, d: int) -> int:
+    def ambient_dim(self, manifold: geoopt.Manifold, d: int) -> int:
         return ambient_dim(manifold.base, d)
 
-    def intrinsic_dim(self, manifold: Any, n: int) -> int:
+    def intrinsic_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         return intrinsic_dim(manifold.base, n)
 
-    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def dist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return dist(manifold.base, x, y) * manifold.scale.to(x.dtype)
 
-    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def sqdist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return sqdist(manifold.base, x, y) * manifold.scale.to(x.dtype) ** 2
 
-    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def pairs(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return geometry(manifold.base).pairs(manifold.base, x, y) * manifold.scale.to(x.dtype)
 
-    def project(self, manifold: Any, x: Tensor) -> Tensor:
+    def project(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return project(manifold.base, x)
 
-    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         return translate(manifold.base, p, x)
 
-    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate_back(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         return translate_back(manifold.base, p, x)
 
-    def lifted_dim(self, manifold: Any, n: int) -> int:
+    def lifted_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         return geometry(manifold.base).lifted_dim(manifold.base, n)
 
-    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+    def lift(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return lift(manifold.base, x)
 
-    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+    def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         return lower(manifold.base, s)
 
-    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    def plane_distance(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         return manifold.scale.to(x.dtype) * geometry(manifold.base).plane_distance(manifold.base, x, p, a)
 
-    def plane_score(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    def plane_score(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         return manifold.scale.to(x.dtype) * geometry(manifold.base).plane_score(manifold.base, x, p, a)
 
-    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_ball(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return geometry(manifold.base).to_ball(manifold.base, x) * manifold.scale.to(x.dtype)
 
-    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+    def from_ball(self, manifold: geoopt.Manifold, y: Tensor) -> Tensor:
         return geometry(manifold.base).from_ball(manifold.base, y / manifold.scale.to(y.dtype))
 
-    def has_spatial(self, manifold: Any) -> bool:
+    def has_spatial(self, manifold: geoopt.Manifold) -> bool:
         return geometry(manifold.base).has_spatial(manifold.base)
 
-    def to_spatial(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_spatial(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return geometry(manifold.base).to_spatial(manifold.base, x) * manifold.scale.to(x.dtype)
 
-    def from_spatial(self, manifold: Any, s: Tensor) -> Tensor:
+    def from_spatial(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         return geometry(manifold.base).from_spatial(manifold.base, s / manifold.scale.to(s.dtype))
 
-    def curvature(self, manifold: Any) -> Tensor | None:
+    def curvature(self, manifold: geoopt.Manifold) -> Tensor | None:
         k = geometry(manifold.base).curvature(manifold.base)
         return None if k is None else k / manifold.scale.to(k) ** 2
 
-    def parts(self, manifold: Any, d: int) -> list[Part] | None:
+    def parts(self, manifold: geoopt.Manifold, d: int) -> list[Part] | None:
         inside = geometry(manifold.base).parts(manifold.base, d)
         return inside and [
             part._replace(curvature=part.curvature / manifold.scale.to(part.curvature) ** 2) for part in inside
         ]
 
-    def free_coordinates(self, manifold: Any) -> bool:
+    def free_coordinates(self, manifold: geoopt.Manifold) -> bool:
         return geometry(manifold.base).free_coordinates(manifold.base)
 
-    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+    def validate(self, manifold: geoopt.Manifold, x: Tensor, name: str) -> None:
         validate(manifold.base, x, name=name)
 
-    def describe(self, manifold: Any, dim: int | None = None) -> str:
+    def describe(self, manifold: geoopt.Manifold, dim: int | None = None) -> str:
         return f"{float(manifold.scale.detach()):.4g}·({describe(manifold.base, dim)})"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
+from hgeo._geoopt import geoopt
 from hgeo.manifolds._product import Product
 from hgeo.manifolds._words import find_word, word_names
 
@@ -14,7 +15,7 @@ __all__ = ["Space", "space"]
 class Space(NamedTuple):
     """A manifold and its intrinsic dimension."""
 
-    manifold: Any
+    manifold: geoopt.Manifold
     dim: int
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
@@ -23,41 +21,41 @@ class SphereGeometry(ConstantCurvature):
 
     extra_numbers = 1
 
-    def curvature(self, manifold: Any) -> Tensor:
+    def curvature(self, manifold: geoopt.Manifold) -> Tensor:
         return torch.ones(())
 
-    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+    def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         return hm.sphere_expmap0(v, k=1.0)
 
-    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+    def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.sphere_logmap0(x, k=1.0)
 
-    def dist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def dist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return hm.sphere_dist(x, y, k=1.0)
 
-    def sqdist(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def sqdist(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return self.dist(manifold, x, y) ** 2
 
-    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def pairs(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         return chordal_pairs(x, y)
 
-    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_ball(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.sphere_to_stereo(x, k=1.0)
 
-    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+    def from_ball(self, manifold: geoopt.Manifold, y: Tensor) -> Tensor:
         return self.project(manifold, hm.stereo_to_sphere(y, k=1.0))
 
-    def project(self, manifold: Any, x: Tensor) -> Tensor:
+    def project(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         squared = dot(x, x)
         nothing = squared == 0
         pole = torch.zeros_like(x)
         pole[..., 0] = 1.0
         return torch.where(nothing, pole, x * torch.rsqrt(torch.where(nothing, 1.0, squared)))
 
-    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         return self.project(manifold, self._rotated(p[..., :1], p[..., 1:], x))
 
-    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate_back(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         return self.project(manifold, self._rotated(p[..., :1], -p[..., 1:], x))
 
     @staticmethod
@@ -71,16 +69,16 @@ class SphereGeometry(ConstantCurvature):
         turned = rest + p_rest * (pole - along / torch.where(height == 0, 1.0, height))
         return torch.cat([p_pole * pole - along, turned], dim=-1)
 
-    def lifted_dim(self, manifold: Any, n: int) -> int:
+    def lifted_dim(self, manifold: geoopt.Manifold, n: int) -> int:
         return n
 
-    def lift(self, manifold: Any, x: Tensor) -> Tensor:
+    def lift(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return x
 
-    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+    def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         return self.project(manifold, s)
 
-    def plane_distance(self, manifold: Any, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
+    def plane_distance(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         moved = self._rotated(p[..., :1], -p[..., 1:], x)
         normal = unit(a)
         sine = dot(moved[..., 1:], normal)
@@ -88,7 +86,7 @@ class SphereGeometry(ConstantCurvature):
         # atan2, not arcsine: right up to the pole of the hyperplane.
         return torch.atan2(sine, hm.safe_sqrt(dot(within, within))).squeeze(-1)
 
-    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+    def validate(self, manifold: geoopt.Manifold, x: Tensor, name: str) -> None:
         tolerance = 64 * torch.finfo(x.dtype).eps
         length = x.norm(dim=-1)
         refuse_rows(name, (length - 1).abs() > tolerance, lambda at: f"|x| = {float(length[at]):.9g} instead of 1")

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
-from hgeo.manifolds._curvature import bounded_below, check_stored, curvature_parameter, put_back
+from hgeo.manifolds._curvature import State, bounded_below, check_stored, curvature_parameter, put_back
 from hgeo.manifolds._functions import register
 from hgeo.manifolds._geometry import ConstantCurvature, refuse_rows
 from hgeo.manifolds._pairwise import hyperbolic_pairs
@@ -54,21 +54,11 @@ class Stereographic(geoopt.Stereographic):
     def extra_repr(self) -> str:
         return f"k={float(self.k.detach()):g}" + (", learnable" if self.learnable else "")
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        metadata: Any,
-        strict: bool,
-        missing: Any,
-        unexpected: Any,
-        errors: list[str],
-    ) -> None:
+    def _load_from_state_dict(self, state_dict: State, prefix: str, *rest: Any) -> None:
+        least = getattr(self, "curvature_bound", (None, None))[1]
         for name, parameter in self._parameters.items():
-            check_stored(
-                state_dict, prefix + name, parameter, getattr(self, "curvature_bound", (None, None))[1], errors
-            )
-        super()._load_from_state_dict(state_dict, prefix, metadata, strict, missing, unexpected, errors)
+            check_stored(state_dict, prefix + name, parameter, least, errors=rest[-1])
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
     # --- points and vectors ---
 
@@ -249,12 +239,12 @@ class Stereographic(geoopt.Stereographic):
 
     def random_normal(
         self,
-        *size: Any,
+        *size: int | tuple[int, ...],
         mean: float | Tensor = 0,
         std: float | Tensor = 1,
         dtype: torch.dtype | None = None,
-        device: torch.device | None = None,
-    ) -> Any:
+        device: torch.device | str | None = None,
+    ) -> geoopt.ManifoldTensor:
         """exp0 of a normal vector with standard deviation std/√d a coordinate."""
         shape = geoopt.utils.size2shape(*size)
         self._assert_check_shape(shape, "x")
@@ -291,13 +281,13 @@ class _OneSided(Stereographic):
         """The stored curvature, and the least value it may have: an optimiser brings it back there after a step."""
         return getattr(self, self._stored), 0.0
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any, **kwargs: Any) -> None:
+    def _load_from_state_dict(self, state_dict: State, prefix: str, *rest: Any) -> None:
         legacy = state_dict.pop(prefix + self._legacy, None)
         if legacy is not None:
             state_dict[prefix + self._stored] = nn.functional.softplus(legacy)
-        super()._load_from_state_dict(state_dict, prefix, *args, **kwargs)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
-    def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
+    def _save_to_state_dict(self, destination: State, prefix: str, keep_vars: bool) -> None:
         put_back(*self.curvature_bound)
         super()._save_to_state_dict(destination, prefix, keep_vars)
 
@@ -370,60 +360,60 @@ class StereographicGeometry(ConstantCurvature):
     Reading a trained curvature costs a graph node: each operation reads it once.
     """
 
-    def curvature(self, manifold: Any) -> Tensor:
+    def curvature(self, manifold: geoopt.Manifold) -> Tensor:
         return manifold.k
 
-    def to_ball(self, manifold: Any, x: Tensor) -> Tensor:
+    def to_ball(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return x
 
-    def from_ball(self, manifold: Any, y: Tensor) -> Tensor:
+    def from_ball(self, manifold: geoopt.Manifold, y: Tensor) -> Tensor:
         return hm.project(y, k=manifold.k)
 
-    def project(self, manifold: Any, x: Tensor) -> Tensor:
+    def project(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.project(x, k=manifold.k)
 
-    def exp0(self, manifold: Any, v: Tensor) -> Tensor:
+    def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         k = manifold.k
         return hm.project(hm.expmap0(v, k=k), k=k)
 
-    def log0(self, manifold: Any, x: Tensor) -> Tensor:
+    def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.logmap0(x, k=manifold.k)
 
-    def scale(self, manifold: Any) -> float:
+    def scale(self, manifold: geoopt.Manifold) -> float:
         return 2.0
 
-    def pairs(self, manifold: Any, x: Tensor, y: Tensor) -> Tensor:
+    def pairs(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         if not isinstance(manifold, geoopt.PoincareBall):  # the only one whose curvature has a known sign
             return super().pairs(manifold, x, y)
         k = manifold.k.to(x.dtype)
         f, g = (hm.lambda_x(points, k=k, keepdim=True) / 2 for points in (x, y))
         return hyperbolic_pairs(x, y, f=f, g=g, c=-k)
 
-    def translate(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         k = manifold.k
         return hm.project(hm.mobius_add(p, x, k=k), k=k)
 
-    def translate_back(self, manifold: Any, p: Tensor, x: Tensor) -> Tensor:
+    def translate_back(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         k = manifold.k
         return hm.project(hm.mobius_add(-p, x, k=k), k=k)
 
-    def lower(self, manifold: Any, s: Tensor) -> Tensor:
+    def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         k = manifold.k
         return hm.project(hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=k), k=k)
 
-    def has_mobius(self, manifold: Any) -> bool:
+    def has_mobius(self, manifold: geoopt.Manifold) -> bool:
         return True
 
-    def has_spatial(self, manifold: Any) -> bool:
+    def has_spatial(self, manifold: geoopt.Manifold) -> bool:
         # A curvature of either sign that is trained may become a sphere's.
         return isinstance(manifold, geoopt.PoincareBall) or (
             super().has_spatial(manifold) and not any(p.requires_grad for p in manifold.parameters())
         )
 
-    def free_coordinates(self, manifold: Any) -> bool:
+    def free_coordinates(self, manifold: geoopt.Manifold) -> bool:
         return True
 
-    def validate(self, manifold: Any, x: Tensor, name: str) -> None:
+    def validate(self, manifold: geoopt.Manifold, x: Tensor, name: str) -> None:
         refuse_outside(name, x, (-manifold.k).clamp(min=0))
 
 
@@ -443,6 +433,6 @@ register(geoopt.Stereographic, _GEOMETRY, word=Word("stereo", Stereographic, "k"
 register(geoopt.SphereProjection, _GEOMETRY, word=Word("sproj", SphereProjection, "k", 1.0))
 
 
-def stereographic_curvature(manifold: Any) -> Tensor | None:
+def stereographic_curvature(manifold: geoopt.Manifold) -> Tensor | None:
     """The signed curvature k of a manifold of the stereographic family, hgeo's or geoopt's; None for any other."""
     return manifold.k if isinstance(manifold, geoopt.Stereographic) else None

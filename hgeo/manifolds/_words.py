@@ -6,9 +6,11 @@ import importlib
 import os
 from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torch import Tensor
+
+from hgeo._geoopt import geoopt
 
 __all__ = ["Word", "add_word", "describe_word", "find_word", "word_names"]
 
@@ -21,7 +23,7 @@ class Word(NamedTuple):
     """
 
     name: str
-    make: Callable[..., Any]
+    make: Callable[..., geoopt.Manifold]
     key: str | None = None
     default: float = 1.0
 
@@ -65,7 +67,7 @@ def _import_plugins() -> None:
         entry.load()
 
 
-def describe_word(manifold: Any, dim: int | None, curvature: Tensor | None) -> str:
+def describe_word(manifold: geoopt.Manifold, dim: int | None, curvature: Tensor | None) -> str:
     """A manifold in the notation of space strings; one without a word by its own name."""
     size = "" if dim is None else f":{dim}"
     found = [(kind, word) for cls in type(manifold).__mro__ for kind, word in _WORDS.values() if kind is cls]

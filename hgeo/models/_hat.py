@@ -207,7 +207,7 @@ class HAT(nn.Module):
         return list(graph)
 
 
-def attention_options(settings: HATSettings, beta: float, manifold: Any) -> dict[str, Any]:
+def attention_options(settings: HATSettings, beta: float, manifold: geoopt.Manifold) -> dict[str, Any]:
     """The keyword arguments of :class:`~hgeo.nn.HATConv` that :class:`HATSettings` decide."""
     ball = manifolds.stereographic_curvature(manifold) is not None
     return {
@@ -219,7 +219,7 @@ def attention_options(settings: HATSettings, beta: float, manifold: Any) -> dict
     }
 
 
-def manifold_like(manifold: Any) -> Any:
+def manifold_like(manifold: geoopt.Manifold) -> Any:
     """Where the last layer lives: a copy of the hidden space, or Euclidean if that exists in its own dimension only."""
     if isinstance(manifold, geoopt.ProductManifold):
         return geoopt.Euclidean(1)

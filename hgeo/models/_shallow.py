@@ -27,7 +27,7 @@ _LAST_LR = 1e-4  # word2vec's
 class ShallowEmbedding:
     """What the shallow methods share: ``fit(dataset, seed)`` gives a row a node, a point of ``manifold``."""
 
-    manifold: Any = geoopt.Euclidean(1)
+    manifold: geoopt.Manifold = geoopt.Euclidean(1)
 
     def __post_init__(self) -> None:
         """All numbers of a method (sizes, counts, rates) are above 0."""

@@ -22,7 +22,7 @@ def touched(point: Any) -> tuple[Tensor, Tensor]:
     return x[gradient.indices()[0]], gradient.values()
 
 
-def writes_into_gradient(manifold: Any) -> bool:
+def writes_into_gradient(manifold: geoopt.Manifold) -> bool:
     """Whether egrad2rgrad changes its argument, as geoopt.Lorentz's does (it flips the sign of the time part)."""
     return any(getattr(type(part), "egrad2rgrad", None) is geoopt.Lorentz.egrad2rgrad for part in manifold.modules())
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from hgeo._files import write_atomically
+from hgeo._geoopt import geoopt
 from hgeo.viz._draw import draw_mistakes, draw_panel
 from hgeo.viz._layout import Panel, embedding_panels
 from hgeo.viz._palette import INK, QUIET, color_of, marker_of, name_of
@@ -22,7 +23,7 @@ _SIDE = 5.0  # inches of a panel
 
 def embedding_figure(
     points: Tensor,
-    manifold: Any = None,
+    manifold: geoopt.Manifold | None = None,
     *,
     edge_index: Tensor | None = None,
     labels: Tensor | None = None,
@@ -80,7 +81,7 @@ def comparison_figure(
 def draw_embedding(
     axes: Any,
     points: Tensor,
-    manifold: Any,
+    manifold: geoopt.Manifold,
     *,
     edge_index: Tensor | None = None,
     labels: Tensor | None = None,

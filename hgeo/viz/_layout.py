@@ -88,7 +88,7 @@ class Panel:
 
 
 @torch.no_grad()
-def embedding_panels(points: Tensor, manifold: Any = None) -> list[Panel]:
+def embedding_panels(points: Tensor, manifold: geoopt.Manifold | None = None) -> list[Panel]:
     """A :class:`Panel` for each factor of constant curvature of ``manifold`` (None: plain vectors).
 
     The Fréchet mean is moved to the centre by an isometry. A factor of two dimensions is shown as it is, a hyperbolic

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from hgeo._files import write_atomically
+from hgeo._geoopt import geoopt
 from hgeo.viz._draw import spanning_forest
 from hgeo.viz._layout import Panel, embedding_panels
 from hgeo.viz._palette import MARKERS, color_of, marker_of, name_of
@@ -32,7 +33,7 @@ _MOST_EDGES = 150_000  # a page is to open quickly; the spanning forest is never
 
 def embedding_page(
     points: Tensor,
-    manifold: Any = None,
+    manifold: geoopt.Manifold | None = None,
     *,
     edge_index: Tensor | None = None,
     labels: Tensor | None = None,
