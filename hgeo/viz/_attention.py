@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
 from hgeo.viz._palette import EDGE, INK, color_of, marker_of, name_of
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = ["Listener", "attention_figure", "attention_rows", "attention_table"]
 
@@ -66,7 +69,7 @@ def attention_figure(
     title: str = "",
     most: int = 24,
     class_names: Sequence[str] | None = None,
-) -> Any:
+) -> Figure:
     """A matplotlib ``Figure``: the node in the middle, its neighbours around it, lines as wide as the weights."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from hgeo.viz._palette import INK, QUIET, color_of
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
 __all__ = ["curves_figure", "radius_figure"]
 
 
-def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Any:
+def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Figure:
     """A matplotlib ``Figure`` of the lines of ``metrics.jsonl``.
 
     >>> rows = [{"epoch": e, "loss": 2 - e / 10, "val_loss": 2.0, "val_accuracy": e / 10} for e in range(10)]
@@ -71,13 +76,13 @@ def _words(key: str) -> str:
     return key.removeprefix("val_").replace("_", " ")
 
 
-def _mark_best(axes: Any, metrics: list[dict[str, Any]]) -> None:
+def _mark_best(axes: Axes, metrics: list[dict[str, Any]]) -> None:
     finite = [row for row in metrics if row["val_loss"] is not None]  # JSON writes null for nan
     best = max(finite or metrics, key=lambda row: (row["val_accuracy"], -(row["val_loss"] or 0.0)))
     axes.axvline(best["epoch"], color=INK, linewidth=0.8, linestyle=":", label=f"best: {best['val_accuracy']:.3f}")
 
 
-def radius_figure(degrees: Tensor, radii: Tensor, *, title: str = "") -> Any:
+def radius_figure(degrees: Tensor, radii: Tensor, *, title: str = "") -> Figure:
     """A matplotlib ``Figure``: the distance of each node to the mean against its degree, with the quartiles.
 
     In a hierarchy that was found, hubs lie near the middle and leaves far out.
@@ -119,14 +124,14 @@ def radius_figure(degrees: Tensor, radii: Tensor, *, title: str = "") -> Any:
     return figure
 
 
-def _rank_correlation(x: np.ndarray[Any, Any], y: np.ndarray[Any, Any]) -> float:
+def _rank_correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     ranks = [_ranks(values) for values in (x, y)]
     spread = [rank - rank.mean() for rank in ranks]
     size = float(np.sqrt((spread[0] ** 2).sum() * (spread[1] ** 2).sum()))
     return float((spread[0] * spread[1]).sum()) / size if size else 0.0
 
 
-def _ranks(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Equal values share the mean of their ranks."""
     _, place, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)

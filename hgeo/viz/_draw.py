@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import torch
@@ -14,6 +14,9 @@ from torch import Tensor
 
 from hgeo.viz._layout import Panel
 from hgeo.viz._palette import EDGE, FAINT, INK, QUIET, RING, color_of, dark, marker_of, name_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 __all__ = ["draw_mistakes", "draw_panel", "place_names", "spanning_forest"]
 
@@ -27,7 +30,7 @@ _MOST_NAMES = 16
 
 
 def draw_panel(
-    axes: Any,
+    axes: Axes,
     panel: Panel,
     *,
     edge_index: Tensor | None = None,
@@ -72,7 +75,7 @@ class _View:
         return self.x + step, self.y + step
 
 
-def _frame(axes: Any, panel: Panel) -> _View:
+def _frame(axes: Axes, panel: Panel) -> _View:
     """The rim with rings of equal distance, the globe's net, or the plane's grid."""
     from matplotlib.patches import Circle
     from matplotlib.ticker import MaxNLocator
@@ -107,7 +110,7 @@ def _round_half(points: Tensor) -> float:
     return 1.03 if furthest > 0.6 else max(1.35 * furthest, 1e-3)
 
 
-def _rings(axes: Any, panel: Panel, view: _View) -> None:
+def _rings(axes: Axes, panel: Panel, view: _View) -> None:
     """Circles of equal distance from the middle, and on a globe twelve meridians."""
     from matplotlib.patches import Circle
 
@@ -155,7 +158,7 @@ def spanning_forest(panel: Panel, edge_index: Tensor) -> Tensor:
     return torch.from_numpy(np.stack([tree.row, tree.col]).astype(np.int64))
 
 
-def _edges(axes: Any, panel: Panel, edge_index: Tensor, classes: NDArray[np.int64] | None) -> None:
+def _edges(axes: Axes, panel: Panel, edge_index: Tensor, classes: NDArray[np.int64] | None) -> None:
     """Links inside a class in its colour, above the grey ones between classes."""
     from matplotlib.collections import LineCollection
 
@@ -192,7 +195,7 @@ def _densities(points: Array, classes: NDArray[np.int64], view: _View) -> dict[i
     return found
 
 
-def _shade(axes: Any, kind: str, densities: dict[int, Array], view: _View) -> None:
+def _shade(axes: Axes, kind: str, densities: dict[int, Array], view: _View) -> None:
     """The smallest regions that hold given shares of each class."""
     from matplotlib.patches import Circle
 
@@ -207,12 +210,12 @@ def _shade(axes: Any, kind: str, densities: dict[int, Array], view: _View) -> No
             shown = axes.contourf(
                 x, y, density, levels=[*levels, math.inf], colors=[color_of(label)] * len(levels), zorder=1
             )
-            shown.set_alpha(np.array(_SHADES))
+            shown.set_alpha(list(_SHADES))
             if kind != "plane":  # nothing lies beyond the rim
                 shown.set_clip_path(Circle((0, 0), 1, transform=axes.transData))
 
 
-def _points(axes: Any, panel: Panel, classes: NDArray[np.int64]) -> None:
+def _points(axes: Axes, panel: Panel, classes: NDArray[np.int64]) -> None:
     points = panel.points.numpy()
     few = len(points) <= _FEW
     size = float(np.clip(9000 / max(len(points), 1), 1.6, 60))
@@ -220,9 +223,10 @@ def _points(axes: Any, panel: Panel, classes: NDArray[np.int64]) -> None:
     layer = np.random.default_rng(0).integers(min(1 + len(points) // 500, 12), size=len(points))
     for number in range(int(layer.max(initial=0)) + 1):
         for label in np.unique(classes):
-            chosen = points[(classes == label) & (layer == number)]
+            x, y = points[(classes == label) & (layer == number)].T
             axes.scatter(
-                *chosen.T,
+                x,
+                y,
                 s=size,
                 c=color_of(int(label)),
                 marker=marker_of(int(label)) if few else "o",
@@ -250,14 +254,13 @@ def _anchors(
     return anchors
 
 
-def place_names(axes: Any, wanted: dict[str, tuple[float, float, str]], *, size: float = 9.0) -> None:
+def place_names(axes: Axes, wanted: dict[str, tuple[float, float, str]], *, size: float = 9.0) -> None:
     """Names near their places (x, y, colour), moved aside where they would cover each other."""
     from matplotlib.patheffects import withStroke
 
     low, high = axes.get_xlim()
     bottom, top = axes.get_ylim()
-    box = axes.get_position()
-    inches = min(box.width * axes.figure.get_figwidth(), box.height * axes.figure.get_figheight())
+    inches = min(axes.bbox.width, axes.bbox.height) / axes.figure.dpi
     unit = (high - low) / max(inches, 1e-6) / 72  # of data, a point of type
     taken: list[tuple[float, float, float, float]] = []
     for name, (x, y, color) in wanted.items():
@@ -285,7 +288,7 @@ def place_names(axes: Any, wanted: dict[str, tuple[float, float, str]], *, size:
 
 
 def draw_mistakes(
-    axes: Any, panel: Panel, labels: Tensor, predicted: Tensor, class_names: Sequence[str] | None = None
+    axes: Axes, panel: Panel, labels: Tensor, predicted: Tensor, class_names: Sequence[str] | None = None
 ) -> None:
     """What was predicted right in grey, what was not in the colour of the class that it was taken for."""
     view = _frame(axes, panel)
@@ -293,11 +296,14 @@ def draw_mistakes(
     points = panel.points.numpy()
     wrong = (truth >= 0) & (truth != said)
     size = float(np.clip(9000 / max(len(points), 1), 1.6, 60))
-    axes.scatter(*points[~wrong].T, s=size, c=FAINT, linewidths=0, zorder=1)
+    x, y = points[~wrong].T
+    axes.scatter(x, y, s=size, c=FAINT, linewidths=0, zorder=1)
     few = len(points) <= _FEW
     for label in np.unique(said[wrong]):
+        x, y = points[wrong & (said == label)].T
         axes.scatter(
-            *points[wrong & (said == label)].T,
+            x,
+            y,
             s=1.6 * size,
             c=color_of(int(label)),
             marker=marker_of(int(label)) if few else "o",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,6 +15,10 @@ from hgeo._geoopt import geoopt
 from hgeo.viz._draw import draw_mistakes, draw_panel
 from hgeo.viz._layout import Panel, embedding_panels
 from hgeo.viz._palette import INK, QUIET, color_of, marker_of, name_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["add_legend", "comparison_figure", "draw_embedding", "embedding_figure", "save_figure"]
 
@@ -31,7 +35,7 @@ def embedding_figure(
     title: str = "",
     note: str = "",
     class_names: Sequence[str] | None = None,
-) -> Any:
+) -> Figure:
     """A matplotlib ``Figure``: the points of each factor, few edges, the classes by name; where ``predicted`` is given,
     the same places again with the mistakes.
 
@@ -58,12 +62,12 @@ def embedding_figure(
 
 
 def comparison_figure(
-    panels: Sequence[tuple[str, Tensor, Any]],
+    panels: Sequence[tuple[str, Tensor, geoopt.Manifold | None]],
     *,
     edge_index: Tensor | None = None,
     labels: Tensor | None = None,
     class_names: Sequence[str] | None = None,
-) -> Any:
+) -> Figure:
     """Embeddings of the same nodes beside each other; a panel is a title, the points and their manifold."""
     drawn = [
         (title if number == 0 else "", panel.to_read())
@@ -79,7 +83,7 @@ def comparison_figure(
 
 
 def draw_embedding(
-    axes: Any,
+    axes: Axes,
     points: Tensor,
     manifold: geoopt.Manifold,
     *,
@@ -92,7 +96,7 @@ def draw_embedding(
     axes.set_title(title, fontsize=11, color=INK, parse_math=False)
 
 
-def add_legend(axes: Any, labels: Tensor, class_names: Sequence[str] | None = None) -> None:
+def add_legend(axes: Axes, labels: Tensor, class_names: Sequence[str] | None = None) -> None:
     """A legend of the classes that occur, to the right of the picture."""
     from matplotlib.lines import Line2D
 
@@ -106,7 +110,7 @@ def add_legend(axes: Any, labels: Tensor, class_names: Sequence[str] | None = No
         text.set_parse_math(False)  # a dollar in a name is a dollar
 
 
-def save_figure(figure: Any, path: str | Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
+def save_figure(figure: Figure, path: str | Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:
     """Save beside each other in each of ``formats`` (``png``, ``svg``, ``pdf``); returns the paths.
 
     The same run gives the same files. Texts are drawn by matplotlib itself, whatever its settings say: TeX would take a
@@ -132,7 +136,7 @@ def save_figure(figure: Any, path: str | Path, formats: Sequence[str] = ("png", 
     return written
 
 
-def _sheet(columns: int, rows: int, title: str, note: str) -> tuple[Any, list[Any]]:
+def _sheet(columns: int, rows: int, title: str, note: str) -> tuple[Figure, list[Axes]]:
     """A figure of square cells, row by row, under a title."""
     from matplotlib.figure import Figure
 
@@ -162,7 +166,7 @@ def _mistakes(labels: Tensor, predicted: Tensor) -> str:
     return f"predicted: {wrong:,} of {int(known.sum()):,} wrong, in the colour of what was predicted"
 
 
-def _below(axes: Any, panel: Panel | None, heading: str) -> None:
+def _below(axes: Axes, panel: Panel | None, heading: str) -> None:
     """What is seen here, above and below the picture."""
     axes.set_axis_on()
     axes.set_title(heading, fontsize=9.5, color=INK, loc="left", parse_math=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from hgeo.viz._draw import draw_panel, place_names
 from hgeo.viz._layout import Panel
 from hgeo.viz._palette import INK, QUIET, color_of, dark
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 __all__ = ["tree_branches", "tree_figure"]
 
@@ -63,7 +67,7 @@ def tree_figure(
     way: int | None = None,
     title: str = "",
     note: str = "",
-) -> Any:
+) -> Figure:
     """A matplotlib ``Figure`` of a tree.
 
     Args:
@@ -102,7 +106,7 @@ def tree_figure(
 
 
 def _name_along_rim(
-    axes: Any,
+    axes: Axes,
     places: NDArray[np.float64],
     branch: Numbers,
     order: Numbers,
@@ -139,10 +143,11 @@ def _name_along_rim(
             color=dark(color),
             parse_math=False,
         )
-        axes.scatter(*places[node], s=14, c=color, edgecolors="white", linewidths=0.6, zorder=4)
+        x, y = places[node]
+        axes.scatter(x, y, s=14, c=color, edgecolors="white", linewidths=0.6, zorder=4)
 
 
-def _draw_way(axes: Any, panel: Panel, parents: Numbers, node: int) -> list[int]:
+def _draw_way(axes: Axes, panel: Panel, parents: Numbers, node: int) -> list[int]:
     """The lines from a node to the root; returns the nodes on the way."""
     path = [node]
     while parents[path[-1]] >= 0:
