@@ -14,12 +14,6 @@ TASKS = ("nodes", "links", "distances")
 QUICK = ["--dataset", "karate", "--set", "min_epochs=0"]
 
 
-@pytest.fixture(autouse=True)
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def train(*words):
     return main(["train", *QUICK, *words])
 

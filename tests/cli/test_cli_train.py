@@ -20,14 +20,6 @@ from hgeo.cli import main
 QUICK = ["--epochs", "4", "--no-pictures"]
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    # for `python -m hgeo` from a source tree that is not installed
-    monkeypatch.setenv("PYTHONPATH", str(Path(hgeo.__file__).parents[1]))
-    return tmp_path
-
-
 def test_a_run_prints_a_table_and_fills_a_folder(here, capsys):
     assert main(["train", "--dataset", "karate", "--out", "run", "--epochs", "4"]) == 0
     out = capsys.readouterr().out

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hgeo.graph import Graph, backends
+from hgeo.graph import Graph
 
 CASES = ("symmetric", "directed", "block", "no loops", "parallel edges", "isolated", "no edges")
 
@@ -33,17 +33,3 @@ def make_graph(case: str) -> Graph:
 @pytest.fixture(params=CASES)
 def graph(request) -> Graph:
     return make_graph(request.param)
-
-
-BACKENDS = [
-    pytest.param(name, marks=pytest.mark.scatter if name == "scatter" else ())
-    for name in ("torch", "dgl", "scatter", "fused", "reference")
-]
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request) -> str:
-    reason = backends()[request.param]
-    if reason is not None:
-        pytest.skip(f"backend {request.param}: {reason}")
-    return request.param

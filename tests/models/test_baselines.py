@@ -7,14 +7,12 @@ import pytest
 import torch
 
 import hgeo
-from hgeo.graph import backends
 from hgeo.models import GATConv, GraphConv, SAGEConv
 
 dgl = pytest.importorskip("dgl", reason="DGL's layers are what is compared with")
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 NODES, WIDTH = 40, 6
-BACKENDS = [name for name, reason in backends().items() if reason is None]
 
 
 @pytest.fixture(params=["simple", "parallel edges and loops"])
@@ -57,7 +55,6 @@ def compare(ours, theirs, parameters: dict[str, str], x: torch.Tensor, run_ours,
         torch.testing.assert_close(left, right.view_as(left), **EXACT)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("bias", [True, False])
 def test_graph_convolution_is_dgls(edges, backend, bias) -> None:
     ours = GraphConv(WIDTH, bias=bias, backend=backend).double()
@@ -68,7 +65,6 @@ def test_graph_convolution_is_dgls(edges, backend, bias) -> None:
     compare(ours, theirs, names, features(), lambda m, x: m(graph, x), lambda m, x: m(looped, x))
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("degree_norm", [False, True])
 def test_graph_attention_is_dgls(edges, backend, heads, degree_norm) -> None:
@@ -85,7 +81,6 @@ def test_graph_attention_is_dgls(edges, backend, heads, degree_norm) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("width", [3, 9])
 @pytest.mark.parametrize("bias", [True, False])
 def test_sage_is_dgls(edges, backend, width, bias) -> None:

@@ -12,23 +12,11 @@ import torch
 from torch import Tensor, nn
 
 import hgeo
-from hgeo.graph import Distance, Graph, Midpoint, MobiusSum, TangentSum, Uniform, backends
+from hgeo.graph import Distance, Graph, Midpoint, MobiusSum, TangentSum, Uniform
 
 NODES, IN_DIM, DIM = 6, 5, 3
 EDGES = torch.tensor([[3, 0, 2, 0, 1, 4, 5, 4], [1, 1, 2, 2, 0, 1, 4, 3]])
 TIMES = torch.tensor([2, 0, 1, 3, 1, 0, 2, 1])  # how often an edge is there
-BACKENDS = [
-    pytest.param(name, marks=pytest.mark.scatter if name == "scatter" else ())
-    for name in ("reference", "torch", "dgl", "scatter", "fused")
-]
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request) -> str:
-    reason = backends()[request.param]
-    if reason is not None:
-        pytest.skip(f"backend {request.param}: {reason}")
-    return request.param
 
 
 def hat(in_dim: Any = IN_DIM, **options: Any) -> nn.Module:

@@ -18,18 +18,6 @@ from hgeo.nn import HATConv
 
 EDGES = [(3, 1), (0, 1), (2, 2), (0, 2), (1, 0), (4, 1), (0, 1), (5, 4), (4, 3)]
 NODES, IN_DIM, DIM = 6, 5, 3
-BACKENDS = [
-    pytest.param(name, marks=pytest.mark.scatter if name == "scatter" else ())
-    for name in ("reference", "torch", "dgl", "scatter", "fused")
-]
-
-
-@pytest.fixture(params=BACKENDS)
-def backend(request) -> str:
-    reason = backends()[request.param]
-    if reason is not None:
-        pytest.skip(f"backend {request.param}: {reason}")
-    return request.param
 
 
 def edge_index() -> torch.Tensor:
