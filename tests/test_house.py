@@ -19,7 +19,6 @@ MOST_LINES_OF_A_FILE = 700
 KERNELS = ("kernels/",)  # a loop that is compiled as one is written as one
 
 KNOWN_LONG_FUNCTIONS = {
-    ("reproduce/_batched.py", "train_batch"),
     ("train/_fit.py", "fit"),
 }
 KNOWN_LONG_FILES = {"testing/laws/_metric.py", "testing/laws/_oracle.py"}

@@ -18,12 +18,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from hgeo.reproduce import DATASETS, DIMENSIONS, SEARCHED_METHODS
 
     parser.epilog = (
-        "The same number of trials for every method; test nodes are never evaluated. A killed search resumes.\n"
+        "The same number of trials for every model; test nodes are never evaluated. A killed search resumes.\n"
         "Example: hgeo tune --datasets cora --dims 2 4 --methods hat gcn --freeze configs.json"
     )
     parser.add_argument("--datasets", nargs="+", default=list(DATASETS), metavar="NAME")
     parser.add_argument("--dims", nargs="+", type=positive, default=list(DIMENSIONS), metavar="D")
-    parser.add_argument("--methods", nargs="+", default=list(SEARCHED_METHODS), metavar="M")
+    parser.add_argument(
+        "--methods",
+        nargs="+",
+        default=list(SEARCHED_METHODS),
+        metavar="M",
+        help="models, as hgeo train --model has them",
+    )
     parser.add_argument("--cache", type=Path, default=Path("runs/tune"), help="folder of finished cells (%(default)s)")
     parser.add_argument("--freeze", type=Path, help="merge what was chosen into this JSON file")
     parser.add_argument(
@@ -66,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         return 1
     for cell in cells:
         where, result = cell.arguments, results[cell.key]
-        name = f"{where['dataset']}/{where['dim']}/{where['method']}"
+        name = f"{where['dataset']}/{where['dim']}/{where['model']}"
         accuracy = result["chosen"]["classification"]["val_accuracy"]
         nmi = result["chosen"]["clustering"]["val_nmi"]
         print(f"{name:24s} validation accuracy {accuracy:.4f}, NMI {nmi:.4f}  ({len(result['trials'])} trials)")

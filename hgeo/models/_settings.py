@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 __all__ = [
@@ -101,12 +102,16 @@ class TrainSettings(Settings):
     min_epochs: int = whole(0, "at least so many epochs", low=0)
 
 
+# The types of the fields of a class: to find them takes longer than a step of a small network.
+_declared: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
+
+
 def check_settings(settings: Any) -> None:
     """Refuses values of another type than their field declares, or that it does not admit.
 
     An int does for a float, a bool for neither.
     """
-    declared = get_type_hints(type(settings))
+    declared = _declared(type(settings))
     for field in dataclasses.fields(settings):
         value, rule = getattr(settings, field.name), field.metadata.get("rule")
         if get_origin(declared[field.name]) is Literal:

@@ -27,21 +27,14 @@ LARGE = ("photo", "computers", "cs", "physics", "ogbn-arxiv")
 
 
 def graph_price(dataset: str, dim: int) -> float:
-    """A guess of what a batch of graph networks costs, relative to two dimensions on Cora."""
+    """A guess of what a run of a graph network costs, relative to two dimensions on Cora."""
     return {"photo": 12.0, "pubmed": 3.0, "citeseer": 1.5}.get(dataset, 1.0) * (1 + dim / 8)
 
 
 #: the name of a function's work
 _WORKS: dict[Callable[..., Any], str] = {}
 # Edition 0.1 cached these cells before their functions had a name, under the place in hgeo.train where they were then.
-_PLACES_THEN = {
-    "graph runs": "_reproduce:graph_runs",
-    "shallow run": "_reproduce:shallow_run",
-    "attention weights": "_reproduce:attention_weights",
-    "embedding": "_reproduce:embedding",
-    "training time": "_reproduce:training_time",
-    "tune cell": "_tune:tune_cell",
-}
+_PLACES_THEN = {"shallow run": "_reproduce:shallow_run"}
 
 
 def cell_work(name: str) -> Callable[[_Function], _Function]:

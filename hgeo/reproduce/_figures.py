@@ -12,10 +12,9 @@ from hgeo._geoopt import geoopt
 from hgeo.data import load
 from hgeo.manifolds import PoincareBall, exp0
 from hgeo.models import SHALLOW_METHODS
-from hgeo.reproduce._flat import Config, defaults
+from hgeo.reproduce._frozen import frozen_options
 from hgeo.reproduce._request import Request
-from hgeo.reproduce._runs import attention_cell, embedding_cell, published, timing_cell
-from hgeo.reproduce._search import frozen_configs
+from hgeo.reproduce._runs import Setup, attention_cell, embedding_cell, published, setup, timing_cell
 from hgeo.viz import Listener, add_legend, attention_figure, attention_table, draw_embedding, save_figure
 
 __all__ = ["attention", "timing", "visualization"]
@@ -23,16 +22,16 @@ __all__ = ["attention", "timing", "visualization"]
 _HATS = {"hat-paper": "HAT as printed", "hat": "HAT, tuned"}
 
 
-def _hats_on_cora(request: Request) -> dict[str, Config]:
+def _hats_on_cora(request: Request) -> dict[str, Setup]:
     """The settings of both forms of HAT on Cora in 16 dimensions."""
-    frozen = frozen_configs(request.configs)
-    return {method: frozen.get(f"cora/16/{method}") or defaults(method, 16) for method in _HATS}
+    frozen = frozen_options(request.configs)
+    return {model: setup(model, 16, frozen.get(f"cora/16/{model}")) for model in _HATS}
 
 
 def attention(request: Request) -> list[str]:
     """Whom the paper's example node listens to: a table and a picture for each form of HAT."""
     seeds = range(min(request.seeds, 3))
-    cells = {method: attention_cell(config, seeds) for method, config in _hats_on_cora(request).items()}
+    cells = {method: attention_cell(what, seeds) for method, what in _hats_on_cora(request).items()}
     results = request.results(list(cells.values()))
     example, shown = published()["attention_example"], []
     text = [
@@ -59,7 +58,7 @@ def visualization(request: Request) -> list[str]:
     """Two-dimensional embeddings of one data set by all methods, in one picture."""
     from matplotlib.figure import Figure
 
-    frozen = frozen_configs(request.configs)
+    frozen = frozen_options(request.configs)
     dataset = (request.datasets or ["pubmed"])[0]
     methods = request.methods or [*SHALLOW_METHODS, "gcn", "gat", "hat"]
     cells = {
@@ -94,7 +93,7 @@ def visualization(request: Request) -> list[str]:
 
 def timing(request: Request) -> list[str]:
     """Seconds of a training, and of a step by each of the paper's two sums."""
-    cells = {method: timing_cell(config) for method, config in _hats_on_cora(request).items()}
+    cells = {method: timing_cell(what) for method, what in _hats_on_cora(request).items()}
     results = request.results(list(cells.values()))
     seconds, hours = (published()[name]["cora"] for name in ("seconds_to_converge", "hours_without_acceleration"))
     lines = [

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
 
 from hgeo.models import SHALLOW_METHODS
 from hgeo.reproduce._cells import Cell
 from hgeo.reproduce._field_page import field
 from hgeo.reproduce._figures import attention, timing, visualization
-from hgeo.reproduce._flat import Config
+from hgeo.reproduce._frozen import frozen_options, frozen_trials
 from hgeo.reproduce._request import Request
 from hgeo.reproduce._runs import (
     DATASETS,
     DIMENSIONS,
     TABLE_METHODS,
+    TWINS,
+    Options,
     ablation_cells,
     graph_cells,
     published,
     shallow_cells,
 )
-from hgeo.reproduce._search import frozen_configs, frozen_trials
 from hgeo.reproduce._tables import Entry, Table, baselines, comparisons, write_table
 
 __all__ = ["PAGES", "make_page"]
@@ -36,24 +37,25 @@ _METRICS = {
     "classification": _Metric("accuracy", "accuracy", "Node classification: accuracy"),
     "clustering": _Metric("nmi", "NMI", "Node clustering: normalised mutual information"),
 }
+#: the runs of each column, by data set and dimension
+_Rows: TypeAlias = dict[tuple[str, int], dict[str, list[Cell]]]
 _HOW = "How the table is made is said in `docs/reproduce.md`, what it shows in `docs/findings.md`."
 
 
 def _paper_table(request: Request, page: str) -> list[str]:
     """A table with the paper's numbers in brackets, made and written."""
     metric = _METRICS[page]
-    frozen = frozen_configs(request.configs, page)
-    cells = _paper_cells(request, frozen)
-    results = request.results(cells)
+    frozen = frozen_options(request.configs, page)
     columns = list(request.methods or TABLE_METHODS)
-    entries: dict[tuple[str, int], dict[str, Entry]] = {}
-    for cell in cells:
-        where = cell.arguments["dataset"], cell.arguments["dim"]
-        row = entries.setdefault(where, {})
-        for method, runs in results.get(cell.key, {}).items():
-            known = row[method].values if method in row else ()
-            values = (*known, *(run[metric.key] for run in runs))
-            row[method] = Entry(values, _printed(metric.key, *where, method))
+    rows = {
+        (dataset, dim): _paper_cells(request, dataset, dim, frozen)
+        for dataset in request.datasets or DATASETS
+        for dim in request.dims or DIMENSIONS
+    }
+    entries = _entries(request, rows, metric.key)
+    for where, row in entries.items():
+        for method, entry in row.items():
+            row[method] = Entry(entry.values, _printed(metric.key, *where, method))
     table = Table(page, metric.key, columns, entries)
     intro = (
         f"# {metric.title}\n\nMean ± standard deviation over runs, in brackets the paper's number. Made by\n\n"
@@ -63,8 +65,7 @@ def _paper_table(request: Request, page: str) -> list[str]:
         '"uniform weights" is our HAT, same hyper-parameters, with its attention switched off. Bold: the best '
         f"mean of a row. {_HOW}"
     )
-    untuned = _untuned(cells, results, frozen)
-    notes = [*_notes_on_runs(request, table), *_notes_on_settings(request, frozen, untuned)]
+    notes = [*_notes_on_runs(request, table), *_notes_on_settings(request, frozen, _untuned(table, frozen))]
     sections = [
         _section("Comparisons", comparisons(table)),
         _section("Baselines beside the paper's numbers", baselines(table)),
@@ -73,19 +74,31 @@ def _paper_table(request: Request, page: str) -> list[str]:
     return [str(path) for path in write_table(table, request.out, intro, sections)] + [table.markdown()]
 
 
-def _paper_cells(request: Request, frozen: dict[str, Config]) -> list[Cell]:
-    methods = request.methods or TABLE_METHODS
-    graph = [method for method in methods if method not in SHALLOW_METHODS]
-    cells, embeddings = [], []
-    for dataset in request.datasets or DATASETS:
-        for dim in request.dims or DIMENSIONS:
-            cells += graph_cells(dataset, dim, graph, frozen, range(request.seeds))
-            for method in methods:
-                if method in SHALLOW_METHODS:
-                    options = request.walk_options(dataset, method)
-                    embeddings += shallow_cells(dataset, dim, method, options, range(request.shallow_seeds))
-    # the first seed of every cell before the second of any: a table that is stopped early has no empty corner
-    return cells + sorted(embeddings, key=lambda cell: int(cell.arguments["seed"]))
+def _paper_cells(request: Request, dataset: str, dim: int, frozen: Mapping[str, Options]) -> dict[str, list[Cell]]:
+    """The runs of each column of a row."""
+    cells = {}
+    for method in request.methods or TABLE_METHODS:
+        if method in SHALLOW_METHODS:
+            options = request.walk_options(dataset, method)
+            cells[method] = shallow_cells(dataset, dim, method, options, range(request.shallow_seeds))
+        else:
+            cells[method] = graph_cells(dataset, dim, method, frozen, range(request.seeds))
+    return cells
+
+
+def _entries(request: Request, rows: _Rows, metric: str) -> dict[tuple[str, int], dict[str, Entry]]:
+    """The numbers of a table from the runs of each place in it; what has no run is left out."""
+    cells = [cell for row in rows.values() for some in row.values() for cell in some]
+    # the first seed of every place before the second of any: a table that is stopped early has no empty corner
+    results = request.results(sorted(cells, key=lambda cell: int(cell.arguments["seed"])))
+    entries: dict[tuple[str, int], dict[str, Entry]] = {}
+    for where, row in rows.items():
+        entries[where] = {}
+        for column, some in row.items():
+            runs = [run for cell in some for known in results.get(cell.key, {}).values() for run in known]
+            if runs:
+                entries[where][column] = Entry(tuple(run[metric] for run in runs))
+    return entries
 
 
 def _printed(metric: str, dataset: str, dim: int, method: str) -> float | None:
@@ -96,14 +109,13 @@ def _printed(metric: str, dataset: str, dim: int, method: str) -> float | None:
     return printed[facts["methods"].index(source)] if printed and source in facts["methods"] else None
 
 
-def _untuned(cells: Iterable[Cell], results: dict[str, object], frozen: dict[str, Config]) -> set[str]:
-    """The cells of graph networks that have default settings."""
+def _untuned(table: Table, frozen: Mapping[str, Options]) -> set[str]:
+    """The places of graph networks that have the settings of a usual recipe."""
     return {
-        f"{cell.arguments['dataset']} {cell.arguments['dim']} {method}"
-        for cell in cells
-        if cell.key in results
-        for method in cell.arguments.get("configs", ())
-        if f"{cell.arguments['dataset']}/{cell.arguments['dim']}/{method.replace('hat-uniform', 'hat')}" not in frozen
+        f"{dataset} {dim} {method}"
+        for (dataset, dim), row in table.entries.items()
+        for method in row
+        if method not in SHALLOW_METHODS and f"{dataset}/{dim}/{TWINS.get(method, method)}" not in frozen
     }
 
 
@@ -128,12 +140,12 @@ def _notes_on_runs(request: Request, table: Table) -> list[str]:
     return [*notes, f"Not computed yet (–): {', '.join(missing)}."] if missing else notes
 
 
-def _notes_on_settings(request: Request, frozen: dict[str, Config], untuned: set[str]) -> list[str]:
+def _notes_on_settings(request: Request, frozen: Mapping[str, Options], untuned: set[str]) -> list[str]:
     notes = []
     if request.configs is None:
         notes.append(f"Trials of the search, a cell: {_trials(request) or 'none'}.")
     printed_is_ours = [
-        " ".join(key.split("/")[:2]) for key, config in frozen.items() if key.endswith("/hat") and not config.bias
+        " ".join(key.split("/")[:2]) for key, options in frozen.items() if key.endswith("/hat") and not options["bias"]
     ]
     if printed_is_ours:
         notes.append(f"Our HAT has the form of HAT as printed in: {', '.join(printed_is_ours)}.")
@@ -160,24 +172,13 @@ def _section(title: str, content: str) -> str:
 
 
 def _ablation(request: Request) -> list[str]:
-    names = {"β = 1": "hat", "uniform weights": "hat-uniform", "GAT": "gat", "GCN": "gcn"}
-    columns: list[str] = []
-    entries: dict[tuple[str, int], dict[str, Entry]] = {}
-    cells = [
-        cell
+    rows = {
+        (dataset, dim): ablation_cells(dataset, dim, range(request.seeds))
         for dataset in request.datasets or ("hierarchy", "cora", "citeseer", "photo")
         for dim in request.dims or (2, 4, 16)
-        for cell in ablation_cells(dataset, dim, range(request.seeds))
-    ]
-    results = request.results(cells)
-    for cell in cells:
-        row = entries.setdefault((cell.arguments["dataset"], cell.arguments["dim"]), {})
-        for variant, runs in results.get(cell.key, {}).items():
-            name = names.get(variant, variant)
-            row[name] = Entry(tuple(run["accuracy"] for run in runs))
-            if name not in columns:
-                columns.append(name)
-    table = Table("ablation", "accuracy", columns, entries)
+    }
+    columns = list(dict.fromkeys(column for row in rows.values() for column in row))
+    table = Table("ablation", "accuracy", columns, _entries(request, rows, "accuracy"))
     intro = (
         "# Where distance attention acts\n\nTest accuracy, mean ± standard deviation over seeds, default settings, no "
         f'search. Made by\n\n    {request.command("ablation")}\n\n"HAT (ours)" is here the default model with β = 1 in '

@@ -1,26 +1,29 @@
-"""The runs behind the paper's tables and figures, as cells of :mod:`hgeo.reproduce._cells`."""
+"""The runs behind the paper's tables and figures, as cells of :mod:`hgeo.reproduce._cells`.
+
+A run of a graph network is a :class:`hgeo.train.Job`: what ``hgeo train`` with the same words does.
+"""
 
 from __future__ import annotations
 
 import functools
 import json
 import time
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
+from torch import nn
 
 from hgeo.graph import MobiusSum, TangentSum
 from hgeo.manifolds import log0
-from hgeo.models import SHALLOW_METHODS, shallow
-from hgeo.reproduce._batched import BATCHED_METHODS, Run, Views, train_batch, train_runs
+from hgeo.models import SHALLOW_METHODS, Sizes, find, shallow
 from hgeo.reproduce._cells import LARGE, Cell, cell_work, graph_price
-from hgeo.reproduce._flat import Config, build_flat, defaults, recipe_of
-from hgeo.tasks import accuracy, clustering_nmi, macro_f1
-from hgeo.train import fit, layer_attentions
+from hgeo.tasks import clustering_nmi
+from hgeo.train import FitResult, Job, TrainingWarning, embed, fit, layer_attentions
 from hgeo.viz import attention_rows
 
 __all__ = [
@@ -28,11 +31,15 @@ __all__ = [
     "DIMENSIONS",
     "FIXED_SPLIT",
     "TABLE_METHODS",
+    "TWINS",
+    "Options",
+    "Setup",
     "ablation_cells",
     "attention_cell",
     "embedding_cell",
     "graph_cells",
     "published",
+    "setup",
     "shallow_cells",
     "timing_cell",
 ]
@@ -41,10 +48,40 @@ DATASETS = ("cora", "citeseer", "pubmed", "photo")
 DIMENSIONS = (2, 4, 8, 16)
 #: the columns of a table: the paper's eight, HAT as printed, and our HAT with its attention switched off
 TABLE_METHODS = (*SHALLOW_METHODS, "gcn", "gat", "hat-paper", "hat", "hat-uniform")
+#: models that have the settings of another one, but for what is fixed in them
+TWINS = {"hat-uniform": "hat"}
 #: data sets with a public split; the others get a split a seed, from five
 FIXED_SPLIT = ("cora", "citeseer", "pubmed", "karate")
 # A search stops early to try more; the table's runs may train twice as long.
 _LONGER = 2
+
+#: settings by name, of a model and of its training
+Options: TypeAlias = dict[str, Any]
+
+
+class Setup(NamedTuple):
+    """What is trained, in the words of ``hgeo train``: ``--model``, ``--space`` and ``--set``."""
+
+    model: str
+    space: str
+    options: Options
+
+    def job(self, dataset: str, seed: int, split: int = 0) -> Job:
+        """The run with a seed, on a split; its data are given to it."""
+        return Job(dataset, self.model, self.space, seed=seed, split_seed=split, options=self.options)
+
+    def with_options(self, **options: Any) -> Setup:
+        """With other values of single settings."""
+        return self._replace(options={**self.options, **options})
+
+
+def setup(model: str, dim: int, options: Mapping[str, Any] | None = None) -> Setup:
+    """A model in its usual space of ``dim`` dimensions; settings that are not given are those of its usual recipe.
+
+    >>> setup("gat", 2, {"lr": 0.1})
+    Setup(model='gat', space='euclidean:2', options={'lr': 0.1})
+    """
+    return Setup(model, find(model).space_for(None, dim), dict(options or {}))
 
 
 def published() -> dict[str, Any]:
@@ -85,41 +122,18 @@ def with_random_links(data: Any, share: float, seed: int = 0) -> Any:
 # Tables
 
 
-@cell_work("graph runs")
-def graph_runs(
-    dataset: str, dim: int, configs: dict[str, dict[str, Any]], seeds: Sequence[int], data_dir: str | None = None
+@cell_work("graph run")
+def graph_run(
+    dataset: str, model: str, space: str, options: Options, seed: int, data_dir: str | None = None
 ) -> dict[str, list[dict[str, Any]]]:
-    """Train each configuration with each seed; accuracy, macro F1 and NMI of the test nodes, run by run."""
-    splits = sorted({_split_of(dataset, seed) for seed in seeds})
-    data = [_load(dataset, split, data_dir) for split in splits]
-    settings = {name: Config.from_dict(values) for name, values in configs.items()}
-    runs, owners = [], []
-    for name, config in settings.items():
-        for seed in seeds:
-            runs.append(Run(config, seed, splits.index(_split_of(dataset, seed))))
-            owners.append(name)
-    views = Views(*data)
-    results = train_runs(views, runs, evaluate=views.full, eval_every=3 if dataset in LARGE else 1)
-    table: dict[str, list[dict[str, Any]]] = {name: [] for name in settings}
-    for name, result in zip(owners, results, strict=True):
-        assert result.logits is not None
-        assert result.hidden is not None
-        split = data[result.split]
-        labels = split.labels[split.test_idx]
-        logits = result.logits[split.test_idx]
-        table[name].append(
-            {
-                "seed": result.seed,
-                "split": splits[result.split],
-                "accuracy": accuracy(logits, labels),
-                "macro_f1": macro_f1(logits, labels),
-                "nmi": clustering_nmi(result.hidden[split.test_idx], labels, seed=result.seed),
-                "val_accuracy": result.val_accuracy,
-                "best_epoch": result.best_epoch,
-                "epochs": result.epochs,
-            }
-        )
-    return table
+    """Train with a seed; accuracy, macro F1 and NMI of the test nodes."""
+    split = _split_of(dataset, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)  # what a network suffers from is seen in its number
+        result = Setup(model, space, options).job(dataset, seed, split).run(_load_last(dataset, split, data_dir))
+    kept = ("val_accuracy", "best_epoch", "epochs", "cpu_seconds")
+    scores = {name: result[f"test_{name}"] for name in ("accuracy", "macro_f1", "nmi")}
+    return {model: [{"seed": seed, "split": split, **scores, **{name: result[name] for name in kept}}]}
 
 
 @cell_work("shallow run")
@@ -155,36 +169,25 @@ _SHALLOW_VERSIONS = {"deepwalk": 2, "node2vec": 2}
 _load_last = functools.lru_cache(maxsize=1)(_load)
 
 
-def _table_config(dataset: str, dim: int, method: str, frozen: dict[str, Config]) -> Config:
-    """The frozen configuration of a cell, with more time; the defaults where none is frozen."""
-    source = "hat" if method == "hat-uniform" else method
-    config = frozen.get(f"{dataset}/{dim}/{source}") or defaults(source, dim)
-    config = replace(config, epochs=_LONGER * config.epochs, patience=_LONGER * config.patience)
-    if method == "hat-uniform":
-        config = replace(config, method=method, beta=0.0, beta_out=0.0)
-    return config
+def _table_setup(dataset: str, dim: int, model: str, frozen: Mapping[str, Options]) -> Setup:
+    """The frozen settings of a cell, with more time; those of the model's usual recipe where none are frozen."""
+    found = frozen.get(f"{dataset}/{dim}/{TWINS.get(model, model)}")
+    if found is None:
+        return setup(model, dim)
+    own = {name: value for name, value in found.items() if name not in find(model).fixed}
+    longer: Options = {name: _LONGER * own[name] for name in ("epochs", "patience") if name in own}
+    return setup(model, dim, {**own, **longer})
 
 
-def graph_cells(
-    dataset: str, dim: int, methods: Sequence[str], frozen: dict[str, Config], seeds: Sequence[int]
-) -> list[Cell]:
-    """Cells of the graph networks; HAT and its uniform twin share one, since they differ in β only."""
-    families: dict[str, list[str]] = {}
-    for method in methods:
-        if method not in BATCHED_METHODS:
-            raise ValueError(f"{method!r} cannot be a column; known: {', '.join((*SHALLOW_METHODS, *BATCHED_METHODS))}")
-        families.setdefault("hat" if method == "hat-uniform" else method, []).append(method)
-    price = graph_price(dataset, dim)
-    cells = []
-    for members in families.values():
-        configs = {method: _table_config(dataset, dim, method, frozen).to_dict() for method in members}
-        arguments = {"dataset": dataset, "dim": dim, "configs": configs, "seeds": list(seeds)}
-        cells.append(_graph_cell(arguments, cost=price * len(members)))
-    return cells
+def graph_cells(dataset: str, dim: int, model: str, frozen: Mapping[str, Options], seeds: Sequence[int]) -> list[Cell]:
+    """The runs of a model, a cell a seed."""
+    return _seeds_of(_table_setup(dataset, dim, model, frozen), dataset, dim, seeds)
 
 
-def _graph_cell(arguments: dict[str, Any], cost: float = 1.0) -> Cell:
-    return Cell(graph_runs, arguments, cost=cost, version=3)
+def _seeds_of(what: Setup, dataset: str, dim: int, seeds: Sequence[int]) -> list[Cell]:
+    price = graph_price(dataset, dim) / 10  # beside that of a shallow run
+    arguments = {"dataset": dataset, **what._asdict()}
+    return [Cell(graph_run, {**arguments, "seed": seed}, cost=price) for seed in seeds]
 
 
 def shallow_cells(dataset: str, dim: int, method: str, options: dict[str, Any], seeds: Sequence[int]) -> list[Cell]:
@@ -199,67 +202,74 @@ def shallow_cells(dataset: str, dim: int, method: str, options: dict[str, Any], 
 # Where distance attention acts
 
 
-def ablation_cells(dataset: str, dim: int, seeds: Sequence[int], base: Config | None = None) -> list[Cell]:
-    """One change at a time, from our HAT at β = 1, with the same seeds and no search.
+def ablation_cells(dataset: str, dim: int, seeds: Sequence[int]) -> dict[str, list[Cell]]:
+    """The runs of each column: one change at a time, from our HAT at β = 1, with the same seeds and no search.
 
     Each of the read-outs and of the sums has a twin with uniform weights, so that what attention gains can be told from
     what they do.
     """
-    start = replace(base or defaults("hat", dim), beta=1.0, beta_out=None)
-    other_sum = "mean, not normalised by degree" if start.degree_norm else "normalised by degree"
-    turned = replace(start, degree_norm=not start.degree_norm)
-    if dataset in LARGE:
-        start = replace(start, epochs=200, patience=60)
-    variants = {
-        "β = 1": start,
-        "uniform weights": replace(start, beta=0.0),
-        "β = 0.1": replace(start, beta=0.1),
-        "β = 0.3": replace(start, beta=0.3),
-        "β = 3": replace(start, beta=3.0),
-        "first layer only": replace(start, beta_out=0.0),
-        "second layer only": replace(start, beta=0.0, beta_out=1.0),
-        "self-loop at distance 0": replace(start, self_score="zero"),
-        "no radius normalisation": replace(start, radius_norm=False),
-        "nearly flat, c = 0.01": replace(start, c=0.01),
-        "linear read-out": replace(start, readout="linear"),
-        "linear read-out, uniform": replace(start, readout="linear", beta=0.0),
+    shorter = {"epochs": 200, "patience": 60} if dataset in LARGE else {}
+    start = setup("hat", dim, {"beta": 1.0, **shorter})
+    normalised: bool = find("hat").recipe(Sizes(dim)).settings.degree_norm
+    other_sum = "mean, not normalised by degree" if normalised else "normalised by degree"
+    turned = start.with_options(degree_norm=not normalised)
+    linear, walked = start.with_options(readout="linear"), start.with_options(steps=4)
+    columns = {
+        "hat": start,
+        "hat-uniform": start.with_options(beta=0.0),
+        "β = 0.1": start.with_options(beta=0.1),
+        "β = 0.3": start.with_options(beta=0.3),
+        "β = 3": start.with_options(beta=3.0),
+        "first layer only": start.with_options(beta_out=0.0),
+        "second layer only": start.with_options(beta=0.0, beta_out=1.0),
+        "self-loop at distance 0": start.with_options(self_score="zero"),
+        "no radius normalisation": start.with_options(radius_norm=False),
+        "nearly flat, c = 0.01": start._replace(space=f"ball:{dim},c=0.01"),
+        "linear read-out": linear,
+        "linear read-out, uniform": linear.with_options(beta=0.0),
         other_sum: turned,
-        f"{other_sum}, uniform": replace(turned, beta=0.0),
-        "four steps": replace(start, steps=4),
-        "four steps, uniform": replace(start, steps=4, beta=0.0),
+        f"{other_sum}, uniform": turned.with_options(beta=0.0),
+        "four steps": walked,
+        "four steps, uniform": walked.with_options(beta=0.0),
+        "gat": setup("gat", dim, shorter),
+        "gcn": setup("gcn", dim, shorter),
     }
-    configs = {name: config.to_dict() for name, config in variants.items()}
-    cells = [_graph_cell(_ablation_arguments(dataset, dim, configs, seeds), cost=10.0)]
-    for method in ("gat", "gcn"):
-        other = replace(defaults(method, dim), epochs=start.epochs, patience=start.patience)
-        arguments = _ablation_arguments(dataset, dim, {method.upper(): other.to_dict()}, seeds)
-        cells.append(_graph_cell(arguments))
-    return cells
-
-
-def _ablation_arguments(dataset: str, dim: int, configs: dict[str, Any], seeds: Sequence[int]) -> dict[str, Any]:
-    return {"dataset": dataset, "dim": dim, "configs": configs, "seeds": list(seeds)}
+    return {column: _seeds_of(what, dataset, dim, seeds) for column, what in columns.items()}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Figures and time
 
 
+def _trained(what: Setup, dataset: str, seed: int, data: Any) -> tuple[nn.Module, FitResult]:
+    """A model that has been trained, for what a result does not tell."""
+    job = what.job(dataset, seed)
+    task = job.prepare(data)
+    model = job.build(task)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TrainingWarning)
+        return model, fit(model, task, job.settings(data).training, seed=seed)
+
+
 @cell_work("attention weights")
 def attention_weights(
-    dataset: str, node: int, dim: int, config: dict[str, Any], seeds: Sequence[int], data_dir: str | None = None
+    dataset: str,
+    node: int,
+    model: str,
+    space: str,
+    options: Options,
+    seeds: Sequence[int],
+    data_dir: str | None = None,
 ) -> dict[str, Any]:
     """First-layer attention of one node, averaged over seeds: (neighbour, class, weight), the node itself first."""
-    data = _load(dataset, 0, data_dir)
-    settings = Config.from_dict(config)
+    data = _load_last(dataset, 0, data_dir)
     weights: dict[int, list[float]] = {}
     classes: dict[int, int] = {}
     scores = []
     for seed in seeds:
-        torch.manual_seed(seed)
-        model = build_flat(settings, data)
-        scores.append(fit(model, data, recipe_of(settings).training, seed=seed).test_accuracy)
-        first_layer = layer_attentions(model, data)[0]
+        trained, result = _trained(Setup(model, space, options), dataset, seed, data)
+        scores.append(result.test_accuracy)
+        first_layer = layer_attentions(trained, data)[0]
         for row in attention_rows(data.edge_index, data.labels, first_layer, node):
             weights.setdefault(row.node, []).append(row.weight)
             classes[row.node] = row.label
@@ -268,69 +278,56 @@ def attention_weights(
     return {"node": node, "rows": rows, "test_accuracy": scores}
 
 
-def attention_cell(config: Config, seeds: Sequence[int]) -> Cell:
+def attention_cell(what: Setup, seeds: Sequence[int]) -> Cell:
     example = published()["attention_example"]
-    arguments = {
-        "dataset": example["dataset"], "node": example["node"], "dim": config.dim, "config": config.to_dict(),
-        "seeds": list(seeds),
-    }  # fmt: skip
-    return Cell(attention_weights, arguments)
+    place = {"dataset": example["dataset"], "node": example["node"]}
+    return Cell(attention_weights, {**place, **what._asdict(), "seeds": list(seeds)}, version=2)
 
 
 @cell_work("embedding")
 def embedding(
-    dataset: str,
-    method: str,
-    config: dict[str, Any] | None,
-    options: dict[str, Any],
-    seed: int,
-    data_dir: str | None = None,
+    dataset: str, model: str, space: str | None, options: Options, seed: int, data_dir: str | None = None
 ) -> dict[str, Any]:
-    """A two-dimensional embedding of all nodes, as tangent coordinates at the origin."""
-    data = _load(dataset, 0, data_dir)
-    if config is None:
-        model = shallow(method, 2, **options)
-        vectors = log0(model.manifold, model.fit(data, seed=seed))
+    """A two-dimensional embedding of all nodes, as tangent coordinates at the origin; ``space`` None: a shallow one."""
+    data = _load_last(dataset, 0, data_dir)
+    if space is None:
+        embedder = shallow(model, 2, **options)
+        vectors = log0(embedder.manifold, embedder.fit(data, seed=seed))
     else:
-        views = Views(data)
-        (result,) = train_batch(views, [Run(Config.from_dict(config), seed)], evaluate=views.full)
-        assert result.hidden is not None
-        vectors = result.hidden
-    return {"method": method, "tangent": [[round(float(x), 4) for x in row] for row in vectors.tolist()]}
+        trained: Any = _trained(Setup(model, space, options), dataset, seed, data)[0]
+        vectors = log0(trained.hidden_manifold, embed(trained, data))
+    return {"method": model, "tangent": [[round(float(x), 4) for x in row] for row in vectors.tolist()]}
 
 
-def embedding_cell(
-    dataset: str, method: str, frozen: dict[str, Config], options: dict[str, Any], seed: int = 0
-) -> Cell:
-    config = None if method in SHALLOW_METHODS else _table_config(dataset, 2, method, frozen).to_dict()
-    arguments = {"dataset": dataset, "method": method, "config": config, "options": options, "seed": seed}
-    version = 1 + _SHALLOW_VERSIONS.get(method, 1) if config is None else 1
-    return Cell(embedding, arguments, cost=3.0, version=version)
+def embedding_cell(dataset: str, method: str, frozen: Mapping[str, Options], options: Options, seed: int = 0) -> Cell:
+    if method in SHALLOW_METHODS:
+        what: dict[str, Any] = {"model": method, "space": None, "options": options}
+    else:
+        what = _table_setup(dataset, 2, method, frozen)._asdict()
+    return Cell(embedding, {"dataset": dataset, **what, "seed": seed}, cost=3.0, version=4)
 
 
 @cell_work("training time")
 def training_time(
-    dataset: str, dim: int, config: dict[str, Any], seed: int, data_dir: str | None = None
+    dataset: str, model: str, space: str, options: Options, seed: int, data_dir: str | None = None
 ) -> dict[str, Any]:
     """CPU time of a run to its early stop, and of a step with and without the acceleration of eq. (15).
 
     The two steps are compared in layers that walk once: eq. (11) cannot walk on.
     """
-    data = _load(dataset, 0, data_dir)
-    settings = Config.from_dict(config)
-    torch.manual_seed(seed)
-    model = build_flat(settings, data)
-    model(data.graph, data.features)  # compiles or loads the kernels
+    data = _load_last(dataset, 0, data_dir)
+    what = Setup(model, space, options)
+    what.job(dataset, seed).build(data)(data.graph, data.features)  # compiles or loads the kernels
     started = time.process_time()
-    result = fit(model, data, recipe_of(settings).training, seed=seed)
+    result = _trained(what, dataset, seed, data)[1]
     whole = time.process_time() - started
+    once = what.with_options(steps=1).job(dataset, seed)
 
     def step_time(aggregate: type[MobiusSum | TangentSum], steps: int) -> float:
-        torch.manual_seed(seed)
-        trial: Any = build_flat(replace(settings, steps=1), data)
+        trial: Any = once.build(data)
         for conv in (trial.conv1, trial.conv2):
             conv.aggregate = aggregate(degree_norm=conv.aggregate.degree_norm)
-        optimizer = torch.optim.Adam(trial.parameters(), lr=settings.lr)
+        optimizer = torch.optim.Adam(trial.parameters(), lr=once.settings(data).training.lr)
         times = []
         for _ in range(steps + 1):
             begun = time.process_time()
@@ -352,6 +349,5 @@ def training_time(
     }
 
 
-def timing_cell(config: Config, seed: int = 0) -> Cell:
-    arguments = {"dataset": "cora", "dim": config.dim, "config": config.to_dict(), "seed": seed}
-    return Cell(training_time, arguments)
+def timing_cell(what: Setup, seed: int = 0) -> Cell:
+    return Cell(training_time, {"dataset": "cora", **what._asdict(), "seed": seed}, version=2)

@@ -1,51 +1,44 @@
-"""Hyper-parameter search: the same budget for every method, validation nodes only.
+"""Hyper-parameter search: the same budget for every model, validation nodes only.
 
-A cell is (data set, dimension, method). Trials are proposed by optuna's TPE sampler in rounds, in turns for the
-accuracy of validation nodes and for the NMI of their clusters; the runs of a round share batches of
-:mod:`hgeo.reproduce._batched`. The best few are then run again with further seeds, in two finals, and the best over all
-its seeds is frozen: one configuration for node classification and one for clustering. Test nodes are never evaluated
-here.
+A cell is (data set, dimension, model), with any model that ``--model`` takes. What is searched are the fields of its
+settings and of its training that say where a search looks. Trials are proposed by optuna's TPE sampler in rounds, in
+turns for the accuracy of validation nodes and for the NMI of their clusters; each run of a trial is a
+:class:`hgeo.train.Job`. The best few are then run again with further seeds, in two finals, and the best over all its
+seeds is frozen: settings for node classification and settings for clustering. Test nodes are never evaluated here.
 
-A search may go on from what earlier ones froze. It then begins with the winners of *every* method of the cell, in its
-own method's terms: what one method has found out about a graph (how much dropout it bears, say) serves all of them.
+A search may go on from what earlier ones froze. It then begins with the winners of *every* model of the cell, in its
+own model's terms: what one model has found out about a graph (how much dropout it bears, say) serves all of them.
 """
 
 from __future__ import annotations
 
-import json
+import math
 import statistics
-from collections.abc import Iterable, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
 
-from hgeo._files import write_atomically
-from hgeo.reproduce._batched import BATCHED_METHODS, Run, Views, train_runs
+from hgeo.models import Range, TrainSettings, find, searched
 from hgeo.reproduce._cells import LARGE, Cell, cell_work, graph_price
-from hgeo.reproduce._flat import Config, defaults
-from hgeo.reproduce._runs import FIXED_SPLIT
-from hgeo.tasks import clustering_nmi
+from hgeo.reproduce._frozen import TASKS
+from hgeo.reproduce._runs import FIXED_SPLIT, Options, Setup, setup
+from hgeo.train import TrainingError, TrainingWarning
 
 if TYPE_CHECKING:
     from hgeo.data import Dataset
 
 __all__ = [
     "SEARCHED_METHODS",
-    "TASKS",
     "Budget",
-    "frozen_configs",
-    "frozen_trials",
-    "frozen_winners",
     "redrawn_splits",
     "search_space",
     "tune_cell",
     "tuning_cell",
     "usual_budget",
-    "write_frozen",
 ]
 
 #: what is searched if nothing else is asked for; a uniform HAT has the settings of HAT
@@ -56,17 +49,14 @@ TUNING_SEED = 1000
 # of the training nodes from those that train or validate there; of others none on which a table is run (1 to 5).
 _REDRAWN_SPLITS = 4
 _TUNING_SPLITS = (0, 6, 7)
-# A network that may walk several steps goes on with so many from the winner of one that may not.
-_FIRST_STEPS = 4
-# Methods whose second layer may walk several steps.
-_DIFFUSED = ("hat", "hat-uniform", "gcn-diffused")
-#: what a configuration can be frozen for
-TASKS = ("classification", "clustering")
+# What a model begins with where it searches a setting that the winner of another model has not: it walks on from one
+# that could not walk, a GCN is a HAT of the softest attention, normalised by degree.
+_UNKNOWN_TO_OTHERS = {"steps": 4, "beta": 0.0, "beta_out": 0.0, "degree_norm": True}
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a cell may spend, whatever the method.
+    """How much a cell may spend, whatever the model.
 
     ``finals`` are (how many trials go on for each task, with how many further seeds each), one final after the other:
     a few seeds on a few hundred validation nodes are too little to choose by, and too much to spend on a poor trial.
@@ -78,48 +68,33 @@ class Budget:
     finals: tuple[tuple[int, int], ...] = ((6, 5), (2, 10))
     epochs: int = 300
     patience: int = 50
-    eval_every: int = 2
 
 
 def usual_budget(dataset: str) -> Budget:
-    """What a cell gets if nothing else is asked for, whatever the method; on a large graph fewer and shorter runs."""
+    """What a cell gets if nothing else is asked for, whatever the model; on a large graph fewer and shorter runs."""
     if dataset in LARGE:
-        return Budget(rounds=3, seeds=3, finals=((6, 3), (3, 6)), epochs=150, patience=40, eval_every=3)
+        return Budget(rounds=3, seeds=3, finals=((6, 3), (3, 6)), epochs=150, patience=40)
     return Budget()
 
 
-def search_space(method: str) -> dict[str, Any]:
-    """optuna's distributions of everything that is searched for a method.
+def search_space(model: str) -> dict[str, Any]:
+    """optuna's distributions of everything that is searched for a model: what the fields of its settings and of its
+    training declare.
 
-    Training, dropouts, the read-out and degree normalisation are the same for all methods where they apply (a GCN is
-    always normalised, and drops edges where the others drop attention); HAT and the diffused GCN add the steps of their
-    second layer and the restart; HAT adds its two sharpnesses, the self-loop's score and whether radii are normalised.
-    The printed HAT has no further choice: c = 1, β = 1, no bias, log0 of the
-    second layer.
+    >>> search_space("mlp")["lr"]
+    FloatDistribution(high=0.06, log=True, low=0.005, step=None)
     """
     from optuna.distributions import CategoricalDistribution, FloatDistribution
 
-    space: dict[str, Any] = {
-        "lr": FloatDistribution(0.005, 0.06, log=True),
-        "weight_decay": FloatDistribution(5e-5, 1e-2, log=True),
-        "feat_drop": FloatDistribution(0.2, 0.8, step=0.2),
-        "hidden_drop": CategoricalDistribution([0.0, 0.3, 0.6]),
-        "attn_drop": CategoricalDistribution([0.0, 0.3, 0.6]),
-        "label_smoothing": CategoricalDistribution([0.0, 0.1, 0.2]),
+    entry = find(model)
+    looked_at = {**searched(TrainSettings), **searched(entry.settings, entry.searched)}
+    return {
+        name: FloatDistribution(*where[:2], log=where.log, step=where.step)
+        if isinstance(where, Range)
+        else CategoricalDistribution(where.values)
+        for name, where in looked_at.items()
+        if name not in entry.fixed
     }
-    if method != "hat-paper":
-        space["readout"] = CategoricalDistribution(["log0", "linear"])
-    if method in ("hat", "hat-uniform", "gat"):
-        space["degree_norm"] = CategoricalDistribution([False, True])
-    if method == "hat":
-        space["beta"] = FloatDistribution(0.01, 3.0, log=True)
-        space["beta_out"] = FloatDistribution(0.01, 3.0, log=True)
-        space["self_score"] = CategoricalDistribution(["zero", "mean"])
-        space["radius_norm"] = CategoricalDistribution([True, False])
-    if method in _DIFFUSED:
-        space["steps"] = CategoricalDistribution([1, 4, 8])
-        space["restart"] = FloatDistribution(0.1, 0.3, step=0.1)
-    return space
 
 
 def redrawn_splits(data: Dataset, count: int) -> list[Dataset]:
@@ -141,6 +116,11 @@ def redrawn_splits(data: Dataset, count: int) -> list[Dataset]:
 
 
 def _tuning_splits(dataset: str, data_dir: str | None) -> list[Dataset]:
+    """Splits in which the validation nodes stand in the place of test nodes, which so cannot be looked at."""
+    return [replace(data, test_idx=data.val_idx) for data in _splits(dataset, data_dir)]
+
+
+def _splits(dataset: str, data_dir: str | None) -> list[Dataset]:
     from hgeo.data import load
 
     if dataset in FIXED_SPLIT:
@@ -153,43 +133,43 @@ def _tuning_splits(dataset: str, data_dir: str | None) -> list[Dataset]:
 def tune_cell(
     dataset: str,
     dim: int,
-    method: str,
+    model: str,
     budget: dict[str, Any],
-    starts: Sequence[dict[str, Any]] = (),
+    starts: Sequence[tuple[str, Options]] = (),
     data_dir: str | None = None,
 ) -> dict[str, Any]:
     """Search one cell; returns what was chosen for each task with its validation score, and every trial.
 
-    ``starts`` are configurations of any method to begin with, in place of the usual ones.
+    ``starts`` are (model, settings), of any models, to begin with in place of the usual ones.
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     allowed = Budget(**budget)
-    views = Views(*_tuning_splits(dataset, data_dir))
-    space = search_space(method)
-    base = replace(defaults(method, dim), epochs=allowed.epochs, patience=allowed.patience)
+    search = _Search(setup(model, dim), dataset, _tuning_splits(dataset, data_dir))
+    space = search_space(model)
+    base = search.usual(epochs=allowed.epochs, patience=allowed.patience)
     studies = {
         task: optuna.create_study(
             direction="maximize", sampler=optuna.samplers.TPESampler(seed=0, multivariate=True, n_startup_trials=8)
         )
         for task in TASKS
     }
-    waiting = [_within(_adopted(Config.from_dict(start), base), space) for start in starts]
-    waiting = list(dict.fromkeys(waiting or (_searched(start, base, space) for start in _starting_points(base))))
+    waiting = [_within(_adopted(other, options, model, base), space) for other, options in starts]
+    waiting = _different(waiting or [_within(start, space) for start in _starting_points(base, space)])
 
     tried: list[_Trial] = []
     for number in range(allowed.rounds):
         task = TASKS[number % len(TASKS)]
         given, waiting = waiting[: allowed.trials], waiting[allowed.trials :]
         asked = [studies[task].ask(space) for _ in range(allowed.trials - len(given))]
-        proposed = [_Trial(config) for config in given] + [_Trial(replace(base, **trial.params)) for trial in asked]
-        _run(views, proposed, allowed.seeds, allowed.eval_every)
+        proposed = [_Trial(options) for options in given] + [_Trial({**base, **trial.params}) for trial in asked]
+        search.run(proposed, allowed.seeds)
         for trial, answer in zip(asked, proposed[len(given) :], strict=True):
             studies[task].tell(trial, answer.score(task))
         for place, answer in enumerate(proposed):
-            values = {name: _value(answer.config, name) for name in space}
-            can_be_proposed = replace(base, **values) == answer.config
+            values = {name: answer.options[name] for name in space}
+            can_be_proposed = {**base, **values} == answer.options
             for learner, study in studies.items():
                 asked_here = learner == task and place >= len(given)
                 if can_be_proposed and not asked_here:
@@ -201,18 +181,11 @@ def tune_cell(
     best = dict.fromkeys(TASKS, tried)
     for count, seeds in allowed.finals:
         best = {task: _ranked(trials, task)[:count] for task, trials in best.items()}
-        _run(
-            views,
-            list({id(trial): trial for trials in best.values() for trial in trials}.values()),
-            seeds,
-            allowed.eval_every,
-        )
+        search.run(list({id(trial): trial for trials in best.values() for trial in trials}.values()), seeds)
     winners = {task: _ranked(trials, task)[0] for task, trials in best.items()}
     return {
-        "chosen": {task: {"config": trial.config.to_dict(), **trial.means()} for task, trial in winners.items()},
-        "trials": [
-            {"config": trial.config.to_dict(), "runs": [run._asdict() for run in trial.runs]} for trial in tried
-        ],
+        "chosen": {task: {"options": trial.options, **trial.means()} for task, trial in winners.items()},
+        "trials": [{"options": trial.options, "runs": [run._asdict() for run in trial.runs]} for trial in tried],
     }
 
 
@@ -226,9 +199,9 @@ class _Score(NamedTuple):
 
 @dataclass
 class _Trial:
-    """A configuration and its runs, seed by seed."""
+    """Settings and their runs, seed by seed."""
 
-    config: Config
+    options: Options
     runs: list[_Score] = field(default_factory=list)
 
     def score(self, task: str) -> float:
@@ -245,165 +218,110 @@ class _Trial:
         }
 
 
+@dataclass(frozen=True)
+class _Search:
+    """What all trials of a cell share: model and space, and the splits on which they are run in turns."""
+
+    setup: Setup
+    dataset: str
+    splits: Sequence[Dataset]
+
+    def usual(self, **changed: Any) -> Options:
+        """All settings of the usual recipe that can be set, some of them ``changed``."""
+        entry, settings = find(self.setup.model), self.setup.job(self.dataset, 0).settings(self.splits[0])
+        own = {**vars(settings.model), **vars(settings.training), **changed}
+        return {name: value for name, value in own.items() if name not in entry.fixed}
+
+    def run(self, trials: Sequence[_Trial], seeds: int) -> None:
+        """Run every trial with its next ``seeds`` seeds."""
+        for trial in trials:
+            for turn in range(len(trial.runs), len(trial.runs) + seeds):
+                trial.runs.append(self._score(trial.options, turn))
+
+    def _score(self, options: Options, turn: int) -> _Score:
+        job = self.setup.with_options(**options).job(self.dataset, TUNING_SEED + turn)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TrainingWarning)
+            try:
+                result = job.run(self.splits[turn % len(self.splits)])
+            except TrainingError:
+                return _Score(0.0, math.inf, 0.0)
+        return _Score(result["val_accuracy"], result["val_loss"], result["test_nmi"])
+
+
 def _ranked(trials: Iterable[_Trial], task: str) -> list[_Trial]:
     return sorted(trials, key=lambda trial: trial.score(task), reverse=True)
 
 
-def _run(views: Views, trials: Sequence[_Trial], seeds: int, eval_every: int) -> None:
-    """Run every trial with its next ``seeds`` seeds; if there are several splits, in turns on them."""
-    owners = [(trial, len(trial.runs) + extra) for trial in trials for extra in range(seeds)]
-    runs = [Run(trial.config, TUNING_SEED + turn, turn % len(views.val_share)) for trial, turn in owners]
-    labels = views.labels[torch.from_numpy(views.val.nodes)]
-    results = train_runs(views, runs, evaluate=views.val, eval_every=eval_every)
-    for (trial, _), result in zip(owners, results, strict=True):
-        assert result.hidden is not None
-        mine = views.val_share[result.split] > 0
-        hidden = result.hidden[mine]
-        # a run that has diverged has no clusters
-        finite = bool(torch.isfinite(hidden).all())
-        nmi = clustering_nmi(hidden, labels[mine], seed=result.seed) if finite else 0.0
-        trial.runs.append(_Score(result.val_accuracy, result.val_loss, nmi))
+def _different(some: Iterable[Options]) -> list[Options]:
+    """Each once, in their order."""
+    found: list[Options] = []
+    for options in some:
+        if options not in found:
+            found.append(options)
+    return found
 
 
-def _starting_points(base: Config) -> list[Config]:
-    """Where every search begins, whatever the method: the defaults, three more strongly regularised forms of them, and
+def _starting_points(base: Options, space: Mapping[str, Any]) -> list[Options]:
+    """Where every search begins, whatever the model: its usual recipe, three more strongly regularised forms of it, and
     a weakly regularised one with a linear read-out, for graphs that have more to learn than their labels tell.
 
     Some normalise by degree, where that is a choice; where there is a β, one attends as the paper prints it and the
     others softly.
     """
-    return [
-        base,
-        replace(base, weight_decay=2e-3, attn_drop=0.6, degree_norm=True, beta=0.1),
-        replace(base, feat_drop=0.8, lr=0.02, weight_decay=1e-3, beta=0.1),
-        replace(base, weight_decay=5e-3, attn_drop=0.6, beta=1.0, self_score="zero", radius_norm=False),
-        replace(base, feat_drop=0.4, weight_decay=1e-4, lr=0.03, degree_norm=False, beta=0.1, readout="linear"),
-    ]
+    changes: list[Options] = [
+        {},
+        {"weight_decay": 2e-3, "attn_drop": 0.6, "degree_norm": True, "beta": 0.1},
+        {"feat_drop": 0.8, "lr": 0.02, "weight_decay": 1e-3, "beta": 0.1},
+        {"weight_decay": 5e-3, "attn_drop": 0.6, "beta": 1.0, "self_score": "zero", "radius_norm": False},
+        {
+            "feat_drop": 0.4, "weight_decay": 1e-4, "lr": 0.03, "degree_norm": False, "beta": 0.1, "readout": "linear",
+        },
+    ]  # fmt: skip
+    return [{**base, **{name: value for name, value in change.items() if name in space}} for change in changes]
 
 
-def _adopted(start: Config, base: Config) -> Config:
-    """A configuration of any method, in the terms of ``base``'s: the training settings that all methods share, and
-    what describes the model where both have it. A GCN is the HAT of the softest attention, normalised by degree; HAT
-    as printed is a HAT."""
-    method = base.method
-    if start.method == method or (method, start.method) == ("hat", "hat-paper"):
-        config = replace(start, method=method)
-    else:
-        shared = {name: getattr(start, name) for name in search_space("hat-paper")}
-        config = replace(base, **shared, beta=0.0 if method == "hat" else base.beta)
-        if method != "hat-paper":
-            normalised = start.degree_norm or start.kind == "gcn"
-            config = replace(config, readout=start.readout, degree_norm=base.kind != "gcn" and normalised)
-        if method in _DIFFUSED:
-            walked = start.steps if start.method in _DIFFUSED else _FIRST_STEPS
-            config = replace(config, steps=walked, restart=start.restart)
-    return replace(config, epochs=base.epochs, patience=base.patience)
+def _adopted(other: str, options: Mapping[str, Any], model: str, base: Options) -> Options:
+    """Settings of any model in the terms of ``model``, whose usual ones are ``base``: what both search; all of them
+    where both are of one class and nothing is set apart from the search (HAT as printed is a HAT)."""
+    theirs, ours = search_space(other), search_space(model)
+    same_class = find(other).module is find(model).module and find(model).searched is None
+    taken = {
+        name: value for name, value in options.items() if name in (base if same_class else set(theirs) & set(ours))
+    }
+    added = {name: value for name, value in _UNKNOWN_TO_OTHERS.items() if name in set(ours) - set(theirs) - set(taken)}
+    return {**base, **added, **taken, "epochs": base["epochs"], "patience": base["patience"]}
 
 
-def _within(config: Config, space: dict[str, Any]) -> Config:
-    """The configuration with everything that is searched moved to the nearest value that the search can propose."""
-    return _searched(config, config, space)
-
-
-def _searched(config: Config, base: Config, space: dict[str, Any]) -> Config:
-    """``base`` with what is searched taken from a configuration: what the search could have proposed."""
-    return replace(base, **{name: _admissible(_value(config, name), kind) for name, kind in space.items()})
-
-
-def _value(config: Config, name: str) -> Any:
-    return config.betas[1] if name == "beta_out" else getattr(config, name)
+def _within(options: Options, space: Mapping[str, Any]) -> Options:
+    """The settings with everything that is searched moved to the nearest value that the search can propose."""
+    spoken = {**options, "beta_out": options["beta"]} if options.get("beta_out", 0.0) is None else options
+    return {**options, **{name: _admissible(spoken[name], kind) for name, kind in space.items()}}
 
 
 def _admissible(value: Any, kind: Any) -> Any:
-    """The value if the space contains it, else the nearest that it does."""
+    """The value if the space contains it, else the nearest that it does; its first one for what is no number."""
     if hasattr(kind, "choices"):
-        numbers = [choice for choice in kind.choices if not isinstance(choice, str | bool)]
-        return min(numbers, key=lambda choice: abs(choice - value)) if numbers else value
-    value = min(max(value, kind.low), kind.high)
+        numbers = [choice for choice in kind.choices if isinstance(choice, int | float)]
+        if value in kind.choices or not numbers or not isinstance(value, int | float):
+            return value if value in kind.choices else kind.choices[0]
+        return min(numbers, key=lambda choice: abs(choice - value))
+    value = kind.low if value is None else min(max(value, kind.low), kind.high)
     # the last value of a grid may be rounded to one beyond it
     return value if kind.step is None else min(kind.high, kind.low + round((value - kind.low) / kind.step) * kind.step)
 
 
 def tuning_cell(
-    dataset: str, dim: int, method: str, budget: Budget, winners: dict[str, dict[str, Config]] | None = None
+    dataset: str, dim: int, model: str, budget: Budget, winners: Mapping[str, Mapping[str, Options]] | None = None
 ) -> Cell:
-    """The search of one table cell as a piece of cached work; ``winners`` (:func:`frozen_winners`) are where it goes
-    on from, if there are any of this data set and dimension."""
-    if method not in BATCHED_METHODS:
-        raise ValueError(f"cannot tune {method!r}; the search knows {', '.join(BATCHED_METHODS)}")
+    """The search of one table cell as a piece of cached work; ``winners`` (:func:`hgeo.reproduce.frozen_winners`) are
+    where it goes on from, if there are any of this data set and dimension."""
+    find(model)  # an unknown one is an error now
     starts = [
-        config.to_dict()
+        (name.split("/", 2)[2], options)
         for found in (winners or {}).values()
-        for name, config in found.items()
-        if name.rpartition("/")[0] == f"{dataset}/{dim}"
+        for name, options in found.items()
+        if name.split("/", 2)[:2] == [dataset, str(dim)]
     ]
-    arguments = {"dataset": dataset, "dim": dim, "method": method, "budget": asdict(budget), "starts": starts}
-    return Cell(tune_cell, arguments, cost=graph_price(dataset, dim), version=5)
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Frozen configurations
-
-
-def frozen_configs(path: Path | None = None, task: str = "classification") -> dict[str, Config]:
-    """What the search chose for a task, by ``dataset/dimension/method``; from the package unless ``path`` is given."""
-    return {key: Config.from_dict(cell[task]["config"]) for key, cell in _frozen_cells(path).items()}
-
-
-def frozen_trials(path: Path | None, methods: Sequence[str]) -> dict[str, set[int]]:
-    """How many trials the cells of each data set were chosen from, for the ``methods``; the uniform HAT's are HAT's."""
-    searched = {"hat" if method == "hat-uniform" else method for method in methods}
-    counts: dict[str, set[int]] = {}
-    for key, cell in sorted(_frozen_cells(path).items()):
-        if "trials" in cell and key.rpartition("/")[2] in searched:  # a file may be written by hand
-            counts.setdefault(key.partition("/")[0], set()).add(cell["trials"])
-    return counts
-
-
-def _frozen_cells(path: Path | None) -> dict[str, Any]:
-    source = resources.files("hgeo.reproduce").joinpath("paper.json") if path is None else path
-    if path is None and not source.is_file():
-        return {}
-    try:
-        cells: dict[str, Any] = json.loads(source.read_text(encoding="utf-8"))["cells"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{source} is no file that hgeo tune --freeze has written: {error!r}") from error
-    return cells
-
-
-def frozen_winners(path: Path) -> dict[str, dict[str, Config]]:
-    """All that a file of frozen configurations holds, by task and by ``dataset/dimension/method``."""
-    return {task: frozen_configs(path, task) for task in TASKS}
-
-
-def write_frozen(path: Path, chosen: Iterable[tuple[Cell, dict[str, Any]]], gone_on_from: Path | None = None) -> int:
-    """Write (merge into) the file of frozen configurations; returns how many cells it holds.
-
-    Where a search has gone on from earlier ones, their trials count, too.
-    """
-    earlier = _frozen_cells(gone_on_from) if gone_on_from else {}
-    known: dict[str, Any] = (
-        json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"about": _ABOUT, "cells": {}}
-    )
-    for cell, result in chosen:
-        where = cell.arguments
-        name = f"{where['dataset']}/{where['dim']}/{where['method']}"
-        known["cells"][name] = {
-            "trials": len(result["trials"]) + earlier.get(name, {}).get("trials", 0),
-            **{task: _rounded(choice) for task, choice in result["chosen"].items()},
-        }
-    known["cells"] = dict(sorted(known["cells"].items(), key=_table_order))
-    write_atomically(path, json.dumps(known, indent=1) + "\n")
-    return len(known["cells"])
-
-
-def _rounded(choice: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(value, 4) if isinstance(value, float) else value for name, value in choice.items()}
-
-
-_ABOUT = "Chosen by `hgeo tune` on validation nodes; test nodes were not evaluated. Keys: data set/dimension/method."
-
-
-def _table_order(item: tuple[str, Any]) -> tuple[str, int, str]:
-    dataset, dim, method = item[0].split("/")
-    return dataset, int(dim), method
+    arguments = {"dataset": dataset, "dim": dim, "model": model, "budget": asdict(budget), "starts": starts}
+    return Cell(tune_cell, arguments, cost=graph_price(dataset, dim), version=6)

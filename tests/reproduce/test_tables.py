@@ -110,8 +110,8 @@ def test_random_links_come_on_top_of_the_old_ones():
 
 
 def test_the_uniform_twin_has_the_hyper_parameters_of_hat():
-    (cell,) = graph_cells("cora", 4, ["hat", "hat-uniform"], {}, range(2))
-    hat, uniform = cell.arguments["configs"]["hat"], cell.arguments["configs"]["hat-uniform"]
-    assert hat["beta"] > 0
-    assert {name for name in hat if hat[name] != uniform[name]} <= {"method", "beta", "beta_out"}
-    assert uniform["beta"] == uniform["beta_out"] == 0.0
+    frozen = {"cora/4/hat": {"beta": 0.5, "beta_out": None, "attn_drop": 0.6, "epochs": 30, "patience": 5}}
+    hat, uniform = (graph_cells("cora", 4, model, frozen, [0])[0].arguments for model in ("hat", "hat-uniform"))
+    assert hat["options"] == {**frozen["cora/4/hat"], "epochs": 60, "patience": 10}
+    assert uniform["options"] == {"attn_drop": 0.6, "epochs": 60, "patience": 10}
+    assert uniform["space"] == hat["space"] == "ball:4"
