@@ -15,7 +15,7 @@ from hgeo.graph._attend import Plan, attend, check_steps, described, distance_at
 from hgeo.graph._backends import BACKENDS, Backend, backends
 from hgeo.graph._block import leading_block
 from hgeo.graph._checks import Description
-from hgeo.graph._convert import as_graph
+from hgeo.graph._convert import GraphLike, as_graph
 from hgeo.graph._finish import Finish
 from hgeo.graph._graph import CSC, Graph, values_unknown
 from hgeo.graph._mobius import mobius_sum
@@ -32,6 +32,7 @@ __all__ = [
     "Distance",
     "Finish",
     "Graph",
+    "GraphLike",
     "Midpoint",
     "MobiusSum",
     "OneCall",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
@@ -12,7 +12,14 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from hgeo.graph._graph import Graph, check_range, edge_ends, lasting, values_unknown
 
-__all__ = ["as_graph"]
+if TYPE_CHECKING:
+    import dgl
+    import scipy.sparse
+
+__all__ = ["GraphLike", "as_graph"]
+
+GraphLike: TypeAlias = "Graph | Tensor | scipy.sparse.sparray | scipy.sparse.spmatrix | dgl.DGLGraph"
+"""What :func:`as_graph` reads."""
 
 # A conversion lives as long as the object it was made from. Beside the Graph stands what shows that the object still is
 # what it was: (evidence, Graph).
@@ -23,7 +30,7 @@ _conversions = WeakIdKeyDictionary()
 _Pair = tuple[int, int]
 
 
-def as_graph(obj: Any, num_nodes: int | _Pair | None = None) -> Graph:
+def as_graph(obj: GraphLike, num_nodes: int | _Pair | None = None) -> Graph:
     r"""``obj`` as a :class:`Graph`.
 
     Accepted: a homogeneous ``DGLGraph``; a DGL block (its destinations are its first sources); ``edge_index`` (2, E)

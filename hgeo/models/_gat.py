@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
-from hgeo.graph import edge_softmax, weighted_sum
+from hgeo.graph import GraphLike, edge_softmax, weighted_sum
 from hgeo.models._network import ACTIVATIONS, Network, linear_head, looped
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
@@ -64,7 +64,7 @@ class GATConv(nn.Module):
         for weight in (self.fc.weight, self.attn_l, self.attn_r):
             nn.init.xavier_normal_(weight, gain=nn.init.calculate_gain("relu"))
 
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
+    def forward(self, graph: GraphLike, x: Tensor) -> Tensor:
         """(num_dst, heads, out_dim) of x (num_src, in_dim)."""
         given = looped(graph, x)
         values = feature_linear(feature_dropout(x, self.feat_drop, self.training), self.fc.weight)
@@ -125,9 +125,9 @@ class GAT(Network):
         self.conv2 = GATConv(dim, out_dim, feat_drop=own.hidden_drop, **shared)
         self.head = linear_head(own.readout, dim, num_classes)
 
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
+    def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
         return ACTIVATIONS[self.settings.activation](self.conv1(graph, x).squeeze(1))
 
-    def classify(self, graph: Any, hidden: Tensor) -> Tensor:
+    def classify(self, graph: GraphLike, hidden: Tensor) -> Tensor:
         out: Tensor = self.conv2(graph, hidden).squeeze(1)
         return out if self.head is None else self.head(ACTIVATIONS[self.settings.activation](out))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
-from hgeo.graph import diffuse, weighted_sum
+from hgeo.graph import GraphLike, diffuse, weighted_sum
 from hgeo.models._network import ACTIVATIONS, FeatureLinear, Network, linear_head, looped
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
@@ -43,7 +43,7 @@ class GraphConv(nn.Module):
         self.bias = nn.Parameter(torch.zeros(dim)) if bias else None
         self.edge_drop, self.backend = edge_drop, backend
 
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
+    def forward(self, graph: GraphLike, x: Tensor) -> Tensor:
         """(num_dst, dim) sums of x (num_src, dim)."""
         given = looped(graph, x)
         inside, outside = given.in_degrees.to(x.dtype).rsqrt(), given.out_degrees.to(x.dtype).clamp(min=1).rsqrt()
@@ -115,10 +115,10 @@ class GCN(Network):
         self.bias2 = nn.Parameter(torch.zeros(out_dim)) if own.bias and not once else None
         self.head = linear_head(own.readout, dim, num_classes)
 
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
+    def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
         return ACTIVATIONS[self.settings.activation](self.conv1(graph, self.linear1(x)))
 
-    def classify(self, graph: Any, hidden: Tensor) -> Tensor:
+    def classify(self, graph: GraphLike, hidden: Tensor) -> Tensor:
         u = self.linear2(hidden)
         out = diffuse(lambda z: self.conv2(graph, z), u, self.settings.steps, self.settings.restart)
         out = out if self.bias2 is None else out + self.bias2

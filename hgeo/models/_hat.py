@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
-from hgeo.graph import Distance, Uniform
+from hgeo.graph import Distance, GraphLike, Uniform
 from hgeo.models._network import ACTIVATIONS, linear_head
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
@@ -176,28 +177,28 @@ class HAT(nn.Module):
         return self.settings.steps == 1
 
     @property
-    def hidden_manifold(self) -> Any:
+    def hidden_manifold(self) -> geoopt.Manifold:
         """Where :meth:`embed` puts the nodes."""
         return self.conv1.manifold
 
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
+    def embed(self, graph: GraphLike | Sequence[GraphLike], x: Tensor) -> Tensor:
         """The layer before the last: points of :attr:`hidden_manifold`."""
         return manifolds.exp0(self.conv1.manifold, self._hidden(self._graphs(graph), x))
 
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
+    def forward(self, graph: GraphLike | Sequence[GraphLike], x: Tensor) -> Tensor:
         """Logits, a row a node; of a list of blocks, one a layer, a row a destination of the last."""
         graphs = self._graphs(graph)
         out: Tensor = self.conv2(graphs[-1], self._hidden(graphs, x))
         return out if self.head is None else self.head(out)
 
-    def _hidden(self, graphs: list[Any], x: Tensor) -> Tensor:
+    def _hidden(self, graphs: list[GraphLike], x: Tensor) -> Tensor:
         """Tangent rows of the layer before the last."""
         rows: Tensor = self.conv1(graphs[0], x)
         for conv, graph in zip(self.between, graphs[1:-1], strict=True):
             rows = conv(graph, rows)
         return rows
 
-    def _graphs(self, graph: Any) -> list[Any]:
+    def _graphs(self, graph: GraphLike | Sequence[GraphLike]) -> list[GraphLike]:
         """The graph of each layer: the same one, or a block each."""
         layers = self.settings.layers
         if not isinstance(graph, list | tuple):
@@ -219,7 +220,7 @@ def attention_options(settings: HATSettings, beta: float, manifold: geoopt.Manif
     }
 
 
-def manifold_like(manifold: geoopt.Manifold) -> Any:
+def manifold_like(manifold: geoopt.Manifold) -> geoopt.Manifold:
     """Where the last layer lives: a copy of the hidden space, or Euclidean if that exists in its own dimension only."""
     if isinstance(manifold, geoopt.ProductManifold):
         return geoopt.Euclidean(1)

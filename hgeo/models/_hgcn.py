@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
+from hgeo.graph import GraphLike
 from hgeo.models._hat import manifold_like
 from hgeo.models._network import ACTIVATIONS
 from hgeo.models._recipes import recipes
@@ -39,7 +40,7 @@ class HGCN(nn.Module):
 
     Settings = HGCNSettings
     hops = 2
-    _aggregate: Any = "tangent"
+    _aggregate: Literal["tangent", "gyrosum"] = "tangent"
 
     def __init__(
         self,
@@ -68,24 +69,24 @@ class HGCN(nn.Module):
         self.register_load_state_dict_pre_hook(_without_the_space_of_dropout)
 
     @property
-    def hidden_manifold(self) -> Any:
+    def hidden_manifold(self) -> geoopt.Manifold:
         """Where :meth:`embed` puts the nodes."""
         return self.conv1.manifold
 
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
+    def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
         """The hidden layer: points of :attr:`hidden_manifold`."""
         return manifolds.exp0(self.conv1.manifold, self._hidden_rows(graph, x))
 
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
+    def forward(self, graph: GraphLike, x: Tensor) -> Tensor:
         logits: Tensor = self.conv2(graph, self.drop(self._hidden_rows(graph, x)))
         return logits
 
-    def _hidden_rows(self, graph: Any, x: Tensor) -> Tensor:
+    def _hidden_rows(self, graph: GraphLike, x: Tensor) -> Tensor:
         rows: Tensor = self.conv1(graph, feature_dropout(x, self.settings.feat_drop, self.training))
         return rows
 
 
-def _without_the_space_of_dropout(model: nn.Module, state: dict[str, Any], prefix: str, *rest: Any) -> None:
+def _without_the_space_of_dropout(model: nn.Module, state: dict[str, Tensor], prefix: str, *rest: Any) -> None:
     """Saved states of the first edition name the hidden space once more, as that of the dropout."""
     for name in [name for name in state if name.startswith(f"{prefix}drop.")]:
         del state[name]
@@ -99,7 +100,7 @@ class KappaGCN(HGCN):
     of the curvature is learned.
     """
 
-    _aggregate: Any = "gyrosum"
+    _aggregate: Literal["tangent", "gyrosum"] = "gyrosum"
 
     def __init__(
         self,

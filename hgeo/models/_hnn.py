@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
+from hgeo.graph import GraphLike
 from hgeo.models._hat import manifold_like
 from hgeo.models._network import ACTIVATIONS, FeatureLinear, Network
 from hgeo.models._recipes import recipes
@@ -60,12 +61,12 @@ class HNN(Network):
         self.drop = Dropout(own.hidden_drop, manifold)
         self.linear2 = Linear(dim, num_classes, manifold_like(manifold), in_manifold=manifold)
 
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
+    def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
         manifold = self.hidden_manifold
         hidden: Tensor = self.activation(
             manifolds.translate(manifold, manifolds.exp0(manifold, self.linear1(x)), self.bias1)
         )
         return hidden
 
-    def classify(self, graph: Any, hidden: Tensor) -> Tensor:
+    def classify(self, graph: GraphLike, hidden: Tensor) -> Tensor:
         return manifolds.log0(self.linear2.manifold, self.linear2(self.drop(hidden)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
+from hgeo.graph import GraphLike
 from hgeo.models._network import ACTIVATIONS, FeatureLinear, Network
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
@@ -48,8 +49,8 @@ class MLP(Network):
         self.bias1 = nn.Parameter(torch.zeros(dim))
         self.linear2 = nn.Linear(dim, num_classes)
 
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
+    def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
         return ACTIVATIONS[self.settings.activation](self.linear1(x) + self.bias1)
 
-    def classify(self, graph: Any, hidden: Tensor) -> Tensor:
+    def classify(self, graph: GraphLike, hidden: Tensor) -> Tensor:
         return self.linear2(F.dropout(hidden, self.settings.hidden_drop, self.training))

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
-from hgeo.graph import Graph, as_graph
+from hgeo.graph import Graph, GraphLike, as_graph
 from hgeo.nn import feature_dropout, feature_linear
 
 __all__ = ["ACTIVATIONS", "FeatureLinear", "Network", "linear_head", "looped"]
@@ -18,7 +18,7 @@ __all__ = ["ACTIVATIONS", "FeatureLinear", "Network", "linear_head", "looped"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"elu": F.elu, "relu": F.relu}
 
 
-def looped(graph: Any, x: Tensor) -> Graph:
+def looped(graph: GraphLike, x: Tensor) -> Graph:
     """The graph, in whatever format, with a self-loop a node; ``x`` has a row a source."""
     return as_graph(graph, num_nodes=x.shape[0]).with_self_loops()
 
@@ -43,15 +43,15 @@ class Network(nn.Module):
         self.settings, self.hops = settings, hops
         self.hidden_manifold = geoopt.Euclidean(1) if manifold is None else manifold
 
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
+    def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
         """The hidden layer, a row a node."""
         raise NotImplementedError
 
-    def classify(self, graph: Any, hidden: Tensor) -> Tensor:
+    def classify(self, graph: GraphLike, hidden: Tensor) -> Tensor:
         """Logits from the hidden layer."""
         raise NotImplementedError
 
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
+    def forward(self, graph: GraphLike, x: Tensor) -> Tensor:
         return self.classify(graph, self.embed(graph, x))
 
 

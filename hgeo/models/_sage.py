@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
-from hgeo.graph import as_graph, weighted_sum
+from hgeo.graph import GraphLike, as_graph, weighted_sum
 from hgeo.models._network import ACTIVATIONS, FeatureLinear, Network
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
@@ -45,7 +45,7 @@ class SAGEConv(nn.Module):
         self.fc_self.register_parameter("bias", nn.Parameter(torch.zeros(out_dim)) if bias else None)
         self.drop, self.backend = drop, backend
 
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
+    def forward(self, graph: GraphLike, x: Tensor) -> Tensor:
         """(num_dst, out_dim) of x (num_src, in_dim)."""
         given = as_graph(graph, num_nodes=x.shape[0])
         x = feature_dropout(x, self.drop, self.training)
@@ -90,9 +90,9 @@ class SAGE(Network):
         self.conv1 = SAGEConv(in_dim, dim, drop=own.feat_drop, bias=own.bias, backend=backend)
         self.conv2 = SAGEConv(dim, num_classes, drop=own.hidden_drop, bias=own.bias, backend=backend)
 
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
+    def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
         return ACTIVATIONS[self.settings.activation](self.conv1(graph, x))
 
-    def classify(self, graph: Any, hidden: Tensor) -> Tensor:
+    def classify(self, graph: GraphLike, hidden: Tensor) -> Tensor:
         out: Tensor = self.conv2(graph, hidden)
         return out
