@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -84,7 +85,7 @@ def _edges(path: Path, count: int) -> np.ndarray:
     return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
 
 
-def read_csr(archive: Any, prefix: str = "") -> scipy.sparse.csr_matrix:
+def read_csr(archive: Mapping[str, np.ndarray], prefix: str = "") -> scipy.sparse.csr_matrix:
     """A CSR matrix from the arrays of an open ``.npz`` file, checked."""
     arrays = tuple(archive[f"{prefix}{part}"] for part in ("data", "indices", "indptr"))
     rows, columns = archive[f"{prefix}shape"]

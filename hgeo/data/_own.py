@@ -6,6 +6,7 @@ import dataclasses
 import os
 import zipfile
 import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         raise DataError(f"{path} is not a readable .npz file ({error})") from error
 
 
-def _array(archive: Any, key: str, path: Path) -> np.ndarray:
+def _array(archive: Mapping[str, object], key: str, path: Path) -> np.ndarray:
     try:
         array = archive[key]
     except ValueError as error:

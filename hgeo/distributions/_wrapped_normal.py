@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -80,7 +81,7 @@ class WrappedNormal(Distribution):
         return f"WrappedNormal({manifolds.describe(self.manifold)}, loc {tuple(self.loc.shape)})"
 
     @constraints.dependent_property(is_discrete=False, event_dim=1)
-    def support(self) -> Any:
+    def support(self) -> constraints.Constraint:
         """The points of the manifold."""
         return _Points(self.manifold)
 
@@ -89,7 +90,7 @@ class WrappedNormal(Distribution):
         """The centre, from which the squared distances have the least mean where curvature is not positive."""
         return self.loc
 
-    def expand(self, batch_shape: Any, _instance: Any = None) -> WrappedNormal:
+    def expand(self, batch_shape: Sequence[int], _instance: Any = None) -> WrappedNormal:
         """The same distribution with leading dimensions broadcast to ``batch_shape``."""
         new = self._get_checked_instance(WrappedNormal, _instance)
         batch = torch.Size(batch_shape)
@@ -99,7 +100,7 @@ class WrappedNormal(Distribution):
         new._validate_args = self._validate_args
         return new
 
-    def rsample(self, sample_shape: Any = torch.Size()) -> Tensor:  # noqa: B008  (torch's signature)
+    def rsample(self, sample_shape: Sequence[int] = torch.Size()) -> Tensor:
         """Points ``(*sample_shape, *batch_shape, n)``, with gradients to ``loc``, ``scale`` and the curvature."""
         shape = (*sample_shape, *self.scale.shape)
         v = torch.randn(shape, dtype=self.loc.dtype, device=self.loc.device) * self.scale

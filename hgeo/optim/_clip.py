@@ -13,7 +13,7 @@ from hgeo._geoopt import geoopt
 __all__ = ["clip_grad_norm_", "riemannian_grad_norm", "touched", "writes_into_gradient"]
 
 
-def touched(point: Any) -> tuple[Tensor, Tensor]:
+def touched(point: geoopt.ManifoldTensor) -> tuple[Tensor, Tensor]:
     """The points that a gradient moves, and the dense gradient there: all of them, or the rows of a sparse gradient."""
     x, gradient = point.detach().as_subclass(Tensor), point.grad
     if not gradient.is_sparse:

@@ -48,8 +48,9 @@ class Algorithm:
 
     name: str
     flat: type[torch.optim.Optimizer]
-    curved: Any
-    rows: Callable[[Any, dict[str, Any], dict[str, Any]], None]  # a step of the rows that a sparse gradient touches
+    curved: type[torch.optim.Optimizer]
+    # a step of the rows that a sparse gradient touches
+    rows: Callable[[geoopt.ManifoldParameter, dict[str, Any], dict[str, Any]], None]
     momentum: str  # the state that is a tangent vector at the point
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -35,10 +34,10 @@ class Roles:
     """
 
     weights: list[Tensor] = field(default_factory=list)
-    points: list[Any] = field(default_factory=list)
+    points: list[geoopt.ManifoldParameter] = field(default_factory=list)
     curvatures: list[Tensor] = field(default_factory=list)
-    manifolds: list[Any] = field(default_factory=list)
-    placed: list[Any] = field(default_factory=list)
+    manifolds: list[geoopt.Manifold] = field(default_factory=list)
+    placed: list[geoopt.ManifoldTensor] = field(default_factory=list)
 
 
 def _entries(given: Parameters) -> Iterator[nn.Module | tuple[str | None, Tensor]]:
@@ -82,8 +81,8 @@ def parameter_roles(given: Parameters) -> Roles:
     """
     tensors: dict[Tensor, str | None] = {}
     bare: dict[Tensor, None] = {}  # given without a module
-    manifolds: dict[Any, None] = {}
-    placed: dict[Any, None] = {}
+    manifolds: dict[geoopt.Manifold, None] = {}
+    placed: dict[geoopt.ManifoldTensor, None] = {}
     submodule_curvatures: set[Tensor] = set()
     distributed = False
     for entry in _entries(given):
@@ -134,7 +133,7 @@ def parameter_roles(given: Parameters) -> Roles:
     return roles
 
 
-def _owners(tensors: list[Tensor]) -> list[Any]:
+def _owners(tensors: list[Tensor]) -> list[geoopt.Manifold]:
     """The manifolds whose own parameters are among ``tensors``, in the order of these.
 
     A parameter does not know its module, and one that did (a class or an attribute of its own) would forget it in
@@ -145,7 +144,7 @@ def _owners(tensors: list[Tensor]) -> list[Any]:
     }
     if not places:
         return []
-    found: list[tuple[int, int, Any]] = []
+    found: list[tuple[int, int, geoopt.Manifold]] = []
     for thing in gc.get_objects():
         if issubclass(type(thing), geoopt.Manifold):  # isinstance would wake objects that pretend to be others
             own = [places[id(p)] for p in vars(thing).get("_parameters", {}).values() if id(p) in places]
@@ -164,7 +163,7 @@ def _refuse_unsynchronised(curvatures: Iterable[Tensor], synchronised: set[Tenso
         )
 
 
-def _refuse_without_gradient(point: Any) -> None:
+def _refuse_without_gradient(point: geoopt.ManifoldParameter) -> None:
     """A manifold that cannot turn a gradient into a Riemannian one is refused now, not in the first step."""
     with torch.no_grad():
         try:

@@ -7,10 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from hgeo._geoopt import geoopt
+
 __all__ = ["adam_rows", "sgd_rows"]
 
 
-def adam_rows(point: Any, group: dict[str, Any], state: dict[str, Any]) -> None:
+def adam_rows(point: geoopt.ManifoldParameter, group: dict[str, Any], state: dict[str, Any]) -> None:
     """Riemannian Adam on the touched rows, as ``geoopt.optim.SparseRiemannianAdam`` has it."""
     table, rows, values = _touched_rows(point)
     if not state:
@@ -30,7 +32,7 @@ def adam_rows(point: Any, group: dict[str, Any], state: dict[str, Any]) -> None:
     state["exp_avg"].index_copy_(0, rows, average)
 
 
-def sgd_rows(point: Any, group: dict[str, Any], state: dict[str, Any]) -> None:
+def sgd_rows(point: geoopt.ManifoldParameter, group: dict[str, Any], state: dict[str, Any]) -> None:
     """Riemannian gradient descent of the touched rows, as ``geoopt.optim.SparseRiemannianSGD`` has it."""
     table, rows, values = _touched_rows(point)
     x, manifold, momentum = table.index_select(0, rows), point.manifold, group["momentum"]
@@ -48,7 +50,7 @@ def sgd_rows(point: Any, group: dict[str, Any], state: dict[str, Any]) -> None:
     state["momentum_buffer"].index_copy_(0, rows, buffer)
 
 
-def _touched_rows(point: Any) -> tuple[Tensor, Tensor, Tensor]:
+def _touched_rows(point: geoopt.ManifoldParameter) -> tuple[Tensor, Tensor, Tensor]:
     """The table, the rows that its gradient touches, each once, and the gradient there."""
     gradient = point.grad.coalesce()
     return point.detach().as_subclass(Tensor), gradient.indices()[0], gradient.values()
