@@ -15,6 +15,7 @@ from hgeo.models._gcn import GCN, GCNSettings, GraphConv
 from hgeo.models._gat import GAT, GATConv, GATSettings
 from hgeo.models._sage import SAGE, SAGEConv, SAGESettings
 from hgeo.models._hgcn import HGCN, HGCNSettings, KappaGCN
+from hgeo.models._lorentz import LorentzNet, LorentzSettings
 from hgeo.models._mlp import MLP, MLPSettings
 from hgeo.models._hnn import HNN, HNNSettings
 from hgeo.models._build import build, recipe
@@ -49,6 +50,8 @@ __all__ = [
     "HGCNSettings",
     "HNNSettings",
     "KappaGCN",
+    "LorentzNet",
+    "LorentzSettings",
     "MLPSettings",
     "ModelEntry",
     "Node2vec",

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from hgeo.data import load
-from hgeo.models import find, flat_twin, names
+from hgeo.models import find, flat_twin
 from hgeo.reproduce._cells import Cell, cell_work, graph_price
 from hgeo.reproduce._request import Request
 from hgeo.tasks import find_task, node_baselines
@@ -85,7 +85,7 @@ def rows(request: Request) -> list[Row]:
 def columns(request: Request, row: Row) -> list[Column]:
     """Models that need no curvature, and curved ones, each with its flat twin behind it."""
     found = []
-    for model in request.methods or [name for name in FIELD_MODELS if name in names()]:
+    for model in request.methods or FIELD_MODELS:
         entry = find(model)
         if not entry.curved:
             found.append(Column(model, model, f"euclidean:{row.dim}"))
@@ -103,11 +103,11 @@ def columns(request: Request, row: Row) -> list[Column]:
 def _choices(task: str) -> Iterator[Options]:
     """Eight settings, the same for every model; the first are tried if fewer are asked for."""
     if task == "links":
-        decoders = ("squared-distance", "inner-product", "fermi-dirac", "distance")
-        for weight_decay, decoder in itertools.product((1e-3, 1e-4), decoders):
-            yield {"weight_decay": weight_decay, "decoder": decoder}
+        for mask, weight_decay in itertools.product((0.2, 0.5), (1e-3, 1e-4)):
+            for decoder in ("squared-distance", "inner-product"):
+                yield {"mask": mask, "weight_decay": weight_decay, "decoder": decoder}
         return
-    for drop, lr, weight_decay in itertools.product((0.0, 0.5), (0.01, 0.03), (5e-4, 5e-3)):
+    for weight_decay, lr, drop in itertools.product((5e-4, 5e-3), (0.01, 0.03), (0.5, 0.0)):
         yield {"feat_drop": drop, "hidden_drop": drop / 2, "lr": lr, "weight_decay": weight_decay}
 
 

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from hgeo.data import Dataset
-from hgeo.models import Settings, setting, whole
+from hgeo.models import Settings, setting, share, whole
 from hgeo.nn import DECODERS, decoder
 from hgeo.tasks._link_split import LinkSplit, draw_non_links, official_links, split_links
 from hgeo.tasks._points import PointsAndPairs, decoder_of
@@ -26,7 +26,10 @@ __all__ = ["Links", "LinksSettings", "link_heuristics", "link_scores"]
 class LinksSettings(Settings):
     """How links are read from points, and how they are ranked."""
 
-    decoder: str = setting("fermi-dirac", f"what scores a pair of points: {', '.join(DECODERS)}")
+    decoder: str = setting("squared-distance", f"what scores a pair of points: {', '.join(DECODERS)}")
+    mask: float = share(
+        0.2, "share of the known links that an epoch takes out of the graph, and asks for those; 0: it asks for all"
+    )
     hits: int = whole(20, "K of Hits@K: how many links score above all but K - 1 of the non-links")
 
 
@@ -36,7 +39,8 @@ class Links(Task):
 
     .. math:: L = -\frac{1}{|P|} \sum_{(u,v) \in P} \log p(u, v) - \frac{1}{|N|} \sum_{(u,v) \in N} \log (1 - p(u, v))
 
-    over the links P that are left in the graph and as many negatives N, drawn anew for each epoch. 5 % of the links are
+    over links P and as many negatives N, both drawn anew for each epoch: P are a share of the known links, ``mask``,
+    which the network does not see in that epoch, for it would learn to look them up. 5 % of the links are
     for validation and 10 % for the test, with as many negatives; no message ever goes along a hidden link. The best
     epoch has the highest mean of ROC AUC and average precision.
 
@@ -58,7 +62,7 @@ class Links(Task):
     splits = ("clean", "official")
     usual: ClassVar[Mapping[str, Any]] = {
         "lr": 0.01, "weight_decay": 1e-3, "epochs": 1000, "patience": 100, "min_epochs": 250,
-        "feat_drop": 0.0, "hidden_drop": 0.0, "attn_drop": 0.0,
+        "feat_drop": 0.0, "hidden_drop": 0.0, "attn_drop": 0.0, "self_weight": True, "readout": "log0",
     }  # fmt: skip
 
     def __init__(
@@ -80,8 +84,24 @@ class Links(Task):
     def attach(self, network: nn.Module) -> nn.Module:
         return PointsAndPairs(network, decoder(self.settings.decoder, network.hidden_manifold))
 
+    def seen(self, epoch: Epoch) -> Dataset | None:
+        if self.settings.mask == 0:
+            return None
+        left = self.links.train_pos[:, ~self._asked(epoch)]
+        edges = torch.cat([left, left.flip(0)], dim=1)
+        order = torch.argsort(edges[1] * self.dataset.num_nodes + edges[0])
+        return self.dataset.with_edges(edges[:, order])
+
+    def _asked(self, epoch: Epoch) -> Tensor:
+        """Which of the links of training an epoch asks for."""
+        count, device = self.links.train_pos.shape[1], self.links.train_pos.device
+        if self.settings.mask == 0:
+            return torch.ones(count, dtype=torch.bool, device=device)
+        order = epoch.generator.permutation(count)
+        return torch.from_numpy(order < max(1, round(self.settings.mask * count))).to(device)
+
     def loss(self, model: nn.Module, output: Tensor, epoch: Epoch) -> Tensor:
-        positive = self.links.train_pos
+        positive = self.links.train_pos[:, self._asked(epoch)]
         negative = draw_non_links(self.links, positive.shape[1], seed=(epoch.seed, epoch.number))
         return _loss(*_logits(model, output, positive, negative))
 

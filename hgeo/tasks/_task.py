@@ -89,6 +89,10 @@ class Task(abc.ABC):
         """The nodes whose outputs a part needs; None: all of them."""
         return None
 
+    def seen(self, epoch: Epoch) -> Dataset | None:
+        """What the model sees in the step of an epoch, where that is not all of ``dataset``."""
+        return None
+
     @abc.abstractmethod
     def loss(self, model: nn.Module, output: Tensor, epoch: Epoch) -> Tensor:
         """What an epoch minimises. ``output`` is what the model gives for the nodes of the part ``train``."""

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hgeo.data import DataError, hierarchy, karate, load, make_dataset
-from hgeo.models import build
+from hgeo.models import TrainSettings, build
 from hgeo.tasks import (
     Epoch,
     Links,
@@ -16,6 +16,8 @@ from hgeo.tasks import (
     official_links,
     split_links,
 )
+from hgeo.tasks import _links as links_module
+from hgeo.train import fit
 
 
 def pairs(tensor):
@@ -175,6 +177,44 @@ def test_the_same_epoch_draws_the_same_negatives_and_the_next_one_others():
     points = model(task.dataset.graph, task.dataset.features)
     losses = [task.loss(model, points, Epoch(number, 0, None)).item() for number in (4, 4, 5)]
     assert losses[0] == losses[1] != losses[2]
+
+
+@pytest.mark.parametrize("split", ["clean", "official"])
+def test_links_that_an_epoch_asks_for_are_not_in_the_graph_that_its_step_sees(split, monkeypatch):
+    data = load("karate", features="auto+degrees")
+    task = Links(data, LinksSettings(mask=0.25), split=split, seed=1)
+    epoch, other = Epoch(3, 0, TrainSettings()), Epoch(4, 0, TrainSettings())
+    seen, train = task.seen(epoch), pairs(task.links.train_pos)
+    left = {(a, b) for a, b in pairs(seen.edge_index) if a < b}
+    assert pairs(seen.edge_index) == pairs(seen.edge_index.flip(0))
+    assert left < train
+    assert len(train - left) == round(0.25 * len(train))
+    assert torch.equal(seen.edge_index, task.seen(epoch).edge_index)
+    assert left != {(a, b) for a, b in pairs(task.seen(other).edge_index) if a < b}
+    recounted = task.dataset.with_edges(seen.edge_index)
+    torch.testing.assert_close(seen.features.to_dense(), recounted.features.to_dense())
+    assert (seen.features.to_dense() != task.dataset.features.to_dense()).any()
+    asked = []
+    monkeypatch.setattr(
+        links_module, "_logits", lambda model, points, yes, no: (asked.append(yes), (yes[0] * 0.0,) * 2)[1]
+    )
+    task.loss(None, None, epoch)
+    assert pairs(asked[0]) == train - left
+
+
+def test_without_a_mask_every_epoch_sees_the_graph_and_asks_for_all_of_its_links():
+    task = Links(karate(), LinksSettings(mask=0.0))
+    assert task.seen(Epoch(0, 0, TrainSettings())) is None
+
+
+def test_a_network_that_sees_the_links_that_it_is_asked_for_learns_to_look_them_up():
+    def reached(mask):
+        task = Links(hierarchy(depth=6), LinksSettings(mask=mask))
+        torch.manual_seed(0)
+        model = task.attach(build("sage", task.dataset, "euclidean:8", out_dim=8, feat_drop=0.0, hidden_drop=0.0))
+        return fit(model, task, TrainSettings(lr=0.01, epochs=60, patience=60)).val_roc_auc
+
+    assert reached(0.3) > reached(0.0) + 0.05
 
 
 def test_a_network_without_a_decoder_is_refused():
