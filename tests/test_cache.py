@@ -39,7 +39,7 @@ def assert_ignored(why):
     assert re.search(rf"the cache .*shelf is not used: .*{why}.*set HGEO_CACHE", str(warning.message))
 
 
-def test_what_was_written_is_read_and_listed(cache):
+def test_a_written_cache_file_is_read_and_listed(cache):
     assert read_cached("shelf", "file") == b"code"
     assert cached_names("shelf") == ["file"]
     write_cached("shelf", "file", b"newer code")
@@ -48,7 +48,7 @@ def test_what_was_written_is_read_and_listed(cache):
     assert cache_trouble("shelf") is None
 
 
-def test_what_is_not_there_is_nothing(cache):
+def test_a_missing_cache_file_reads_as_none(cache):
     assert read_cached("shelf", "other") is None
     assert read_cached("other", "file") is None
     assert cached_names("other") == []
@@ -56,7 +56,7 @@ def test_what_is_not_there_is_nothing(cache):
     assert not (cache / "other").exists()  # nobody asked for it to be made
 
 
-def test_a_damaged_file_is_as_good_as_none(cache):
+def test_a_damaged_cache_file_reads_as_none(cache):
     file = cache / "shelf" / "file"
     file.write_bytes(file.read_bytes()[:-1])
     assert read_cached("shelf", "file") is None
@@ -76,7 +76,7 @@ def test_new_folders_and_files_are_for_the_user_only(tmp_path, cache):
 
 @posix
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777, 0o1777])
-def test_a_shelf_that_others_can_write_is_not_read(cache, mode):
+def test_a_cache_folder_that_others_can_write_is_not_read(cache, mode):
     (cache / "shelf").chmod(mode)
     assert_ignored(rf"others can write .*shelf \(mode {mode:o}\).*chmod go-w")
     assert cached_names("shelf") == []
@@ -92,7 +92,7 @@ def test_a_file_that_others_can_write_is_not_read(cache, mode):
 
 
 @posix
-def test_a_shelf_of_another_user_is_not_read(cache, stranger):
+def test_a_cache_folder_of_another_user_is_not_read(cache, stranger):
     mine = os.geteuid()
     stranger()
     if mine == 0:  # a folder of root's on the way is trusted, its shelf is not
@@ -136,7 +136,7 @@ def test_nothing_is_made_or_written_where_others_could_change_it(tmp_path, cache
 
 
 @posix
-def test_what_lies_above_the_home_folder_is_not_asked(tmp_path, cache, monkeypatch):
+def test_permissions_above_the_home_folder_are_not_checked(tmp_path, cache, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "on" / "the way"))
     (tmp_path / "on").chmod(0o777)
     assert read_cached("shelf", "file") == b"code"
@@ -155,7 +155,7 @@ def test_links_of_the_users_lead_to_the_cache(tmp_path, cache, monkeypatch):
 
 
 @posix
-def test_links_in_a_ring_lead_nowhere(tmp_path, cache, monkeypatch):
+def test_links_that_form_a_ring_are_not_followed(tmp_path, cache, monkeypatch):
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     monkeypatch.setenv("HGEO_CACHE", str(tmp_path / "a"))

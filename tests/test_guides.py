@@ -79,7 +79,7 @@ def test_each_column_of_a_guide_from_another_library_runs_by_itself(name, column
         exec(pair[column == "with hgeo"], {**scope})
 
 
-def test_the_layers_that_the_guide_chains_by_hand_fit_and_the_slip_that_it_warns_of_does_not():
+def test_layers_chained_as_the_guide_says_fit_and_its_example_of_a_mistake_does_not():
     scope = run("docs/layers.md")
     hgeo, first, second, graph, x = (scope[name] for name in ("hgeo", "first", "second", "graph", "x"))
     assert torch.equal(scope["h"], hgeo.nn.Sequential(first, second)(graph, x))

@@ -17,12 +17,12 @@ def run(program, *flags, **environment):
     )
 
 
-def test_it_says_nothing_even_where_warnings_are_errors():
+def test_importing_hgeo_gives_no_warning():
     done = run("import hgeo; hgeo.PoincareBall; hgeo.optim", "-W", "error")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_it_loads_no_heavy_library_until_one_is_needed():
+def test_importing_hgeo_loads_no_heavy_library():
     program = """
 import sys, hgeo
 loaded = {"geoopt", "dgl", "numba", "sklearn", "matplotlib", "scipy"} & set(sys.modules)
@@ -69,7 +69,7 @@ for name in names():
     assert done.returncode == 0, done.stderr
 
 
-def test_what_needs_dgl_says_so_where_it_is_broken():
+def test_functions_that_need_dgl_say_so_where_it_is_missing():
     program = """
 import sys
 sys.modules["dgl"] = sys.modules["dgl.nn.pytorch"] = None

@@ -27,7 +27,7 @@ def loads(path):
                 yield f"{path.relative_to(ROOT)}:{node.lineno} {name}"
 
 
-def test_no_room_loads_what_could_run():
+def test_no_room_uses_a_loader_that_can_run_code():
     # the law kit copies a manifold by way of a file in memory that it has just written
     rooms = [path for path in (ROOT / "hgeo").rglob("*.py") if "testing" not in path.parts]
     assert [found for path in rooms for found in loads(path)] == []

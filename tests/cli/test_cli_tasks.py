@@ -52,7 +52,7 @@ def test_a_task_that_was_interrupted_ends_in_the_same_bits(here, task, number, m
     assert first == second
 
 
-def test_json_of_links_has_scores_and_what_needs_no_learning(capsys):
+def test_json_of_links_has_the_scores_of_models_and_of_heuristics(capsys):
     assert train("--task", "links", "--model", "gcn", "--seeds", "2", "--epochs", "3", "--json", "--no-pictures") == 0
     found = json.loads(capsys.readouterr().out)
     (row,) = found["summary"]
@@ -108,7 +108,7 @@ def test_every_decoder_and_space_is_trained_on(words):
         (["--task", "distances", "--set", "given=1.5"], "given is 1.5, expected a number in [0, 1)"),
     ],
 )
-def test_what_a_task_does_not_have_is_one_line(here, capsys, words, message):
+def test_a_request_that_a_task_cannot_serve_gives_an_error_of_one_line(here, capsys, words, message):
     assert train(*words) == 2
     said = capsys.readouterr().err
     assert message in said

@@ -31,7 +31,7 @@ def test_a_run_prints_a_table_and_fills_a_folder(here, capsys):
     assert json.loads((here / "run" / "config.json").read_text())["settings"]["epochs"] == 4
 
 
-def test_json_stands_alone_on_stdout(here, capfd):
+def test_with_json_stdout_holds_the_json_and_nothing_else(here, capfd):
     assert main(["train", "--dataset", "karate", "--model", "hat,mlp", "--seeds", "2", "--json", *QUICK]) == 0
     result = json.loads(capfd.readouterr().out)
     assert [row["model"] for row in result["summary"]] == ["hat", "mlp"]
@@ -102,7 +102,7 @@ def test_a_session_that_cannot_be_read_is_named(here, capsys, content, message):
     assert re.search(message, capsys.readouterr().err)
 
 
-def test_a_damaged_checkpoint_is_one_line(here, capsys):
+def test_a_damaged_checkpoint_gives_an_error_of_one_line(here, capsys):
     assert main(["train", "--dataset", "karate", "--out", "run", *QUICK]) == 0
     (here / "run" / "result.json").unlink()
     (here / "run" / "checkpoint" / "state.safetensors").write_bytes(b"")
@@ -183,7 +183,7 @@ def test_json_of_a_graph_without_links_is_strict(here, capsys):
     assert "no links between labelled nodes" in capsys.readouterr().out
 
 
-def test_data_speaks_of_what_was_done_to_it_in_a_line(here, capsys):
+def test_hgeo_data_prints_one_line_about_what_it_changed_in_the_data(here, capsys):
     np.savez(here / "gaps.npz", edge_index=np.array([[0, 1], [2, 3]]), feat=np.eye(8), label=np.arange(8) % 2 * 5)
     assert main(["data", "gaps.npz", "--json"]) == 0
     captured = capsys.readouterr()
@@ -192,7 +192,7 @@ def test_data_speaks_of_what_was_done_to_it_in_a_line(here, capsys):
     assert json.loads(captured.out)["classes"] == 2
 
 
-def test_a_reader_who_leaves_is_no_error(here):
+def test_a_closed_pipe_is_no_error(here):
     script = f"{sys.executable} -m hgeo data karate --json | head -c 20"
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
     assert len(done.stdout) == 20
@@ -253,7 +253,7 @@ def test_kappa_gcn_may_learn_the_sign_of_its_curvature_unless_told(here, capsys)
     assert json.loads((here / "run" / "config.json").read_text())["space"] == "stereo:2,k=learn"
 
 
-def test_features_that_say_nothing_are_spoken_of(here, capsys):
+def test_training_warns_of_features_that_are_the_same_for_every_node(here, capsys):
     ring = np.stack([np.arange(40), (np.arange(40) + 1) % 40])
     np.savez(here / "ring.npz", edge_index=ring, feat=np.ones((40, 1)), label=np.arange(40) // 20)
     assert main(["train", "--dataset", "ring.npz", "--json", *QUICK]) == 0
@@ -324,7 +324,7 @@ def test_a_wrong_request_is_one_line_and_exit_code_2(here, capsys, arguments, me
     assert not (here / "runs").exists()
 
 
-def test_without_a_gpu_cuda_is_refused_in_words(here, capsys):
+def test_without_a_gpu_the_device_cuda_gives_a_clear_error(here, capsys):
     import torch
 
     if torch.cuda.is_available():
@@ -408,7 +408,7 @@ def test_data_lists_names_and_describes_one(capsys):
     assert "did you mean 'karate'" in capsys.readouterr().err
 
 
-def test_doctor_finds_this_machine_well(capsys):
+def test_doctor_reports_no_problem_on_this_machine(capsys):
     assert main(["doctor", "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)
     verdicts = {finding["subject"]: finding["verdict"] for finding in findings}
@@ -443,7 +443,7 @@ def spoken(arguments, **environment):
 
 
 @pytest.mark.parametrize("environment", [ASCII, {"PYTHONIOENCODING": "ascii"}])
-def test_an_ascii_terminal_is_shown_what_it_can(here, environment):
+def test_an_ascii_terminal_gets_replacements_for_letters_that_it_cannot_show(here, environment):
     code, out, _ = spoken(["train", "--dataset", "karate", "--seeds", "2", *QUICK], **environment)
     assert (code, " \\xb1 " in out) == (0, True)
 
@@ -461,7 +461,7 @@ def test_an_ascii_terminal_is_shown_what_it_can(here, environment):
         (["reproduce", "ablation", "--datasets", "karate", "--cached-only", "--out", "out"], "| data | d |", 0),
     ],
 )
-def test_no_command_stumbles_over_a_letter(here, monkeypatch, arguments, shown, expected):
+def test_every_command_works_in_a_terminal_that_cannot_show_every_letter(here, monkeypatch, arguments, shown, expected):
     written = io.BytesIO()
     for name in ("stdout", "stderr"):
         monkeypatch.setattr(sys, name, io.TextIOWrapper(written, encoding="ascii", write_through=True))
@@ -523,7 +523,7 @@ def test_importing_the_command_line_is_silent():
     assert done.stderr == ""
 
 
-def test_in_a_new_home_json_stands_alone_and_nobody_speaks(here):
+def test_in_a_new_home_folder_nothing_but_json_is_printed(here):
     """DGL's first import in a home folder chooses a backend and says so on stdout."""
     environment = {name: value for name, value in os.environ.items() if name != "DGLBACKEND"}
     environment |= {"HOME": str(here), "XDG_CONFIG_HOME": str(here / "config")}
@@ -547,7 +547,7 @@ def without_dgl(here):
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(here / "broken"), os.environ["PYTHONPATH"]])}
 
 
-def test_without_dgl_bare_training_sets_hat_against_gat(here, without_dgl):
+def test_without_dgl_bare_hgeo_train_compares_hat_and_gat(here, without_dgl):
     command = [sys.executable, "-m", "hgeo", "train", "--epochs", "2", "--seeds", "1", "--no-pictures", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, env=without_dgl, check=True)
     assert [row["model"] for row in json.loads(done.stdout)["summary"]] == ["hat", "gat"]

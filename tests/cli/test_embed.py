@@ -43,7 +43,7 @@ def test_a_taxonomy_is_embedded_beside_flat_ones_and_judged_on_hidden_pairs(taxo
     assert json.loads(capsys.readouterr().out) == report
 
 
-def test_what_is_near_a_name_is_asked_of_the_file(taxonomy, tmp_path, capsys):
+def test_the_nearest_names_are_read_from_the_vectors_file(taxonomy, tmp_path, capsys):
     assert embed(taxonomy, tmp_path / "run", "--alone", "--no-pictures") == 0
     assert "known pairs: MAP" in capsys.readouterr().out
     assert not (tmp_path / "run" / "embedding.png").exists()
@@ -144,7 +144,7 @@ def test_a_planted_checkpoint_of_other_points_is_refused_before_a_kernel_sees_it
         {"names\x1b[2J": np.zeros(2)},
     ],
 )
-def test_a_file_of_vectors_gives_the_terminal_no_orders(tmp_path, capsys, arrays):
+def test_a_file_of_vectors_cannot_send_control_characters_to_the_terminal(tmp_path, capsys, arrays):
     np.savez(tmp_path / "vectors.npz", **arrays)
     main(["embed", str(tmp_path / "vectors.npz"), "--nearest", "b"])
     said = "".join(capsys.readouterr())

@@ -49,7 +49,7 @@ def test_a_pickle_of_a_graph_that_names_code_is_refused(tmp_path, bomb):
         (b"\x80\x03cnetworkx.classes.graph\nGraph\n)\x81}b.", "cannot be read"),
     ],
 )
-def test_a_graph_without_what_airport_has_is_one_line(tmp_path, content, message):
+def test_a_pickle_without_the_fields_of_airport_gives_an_error_of_one_line(tmp_path, content, message):
     raw = write_airport(tmp_path / "hgcn" / "airport")
     (raw / "airport.p").write_bytes(content)
     with pytest.raises(DataError, match=message) as caught:
@@ -94,7 +94,7 @@ def test_hgcns_files_are_found_below_the_folder_or_beside_it(tmp_path, no_networ
         load("airport", data_dir=tmp_path / "dgl")
 
 
-def test_what_is_not_there_is_downloaded_file_by_file(tmp_path, monkeypatch):
+def test_missing_files_are_downloaded_one_by_one(tmp_path, monkeypatch):
     write_airport(tmp_path / "served" / "airport")
     monkeypatch.setattr("hgeo.data._named._HGCN_ADDRESS", (tmp_path / "served").as_uri())
     assert load("airport", data_dir=tmp_path / "mine").num_nodes == 60

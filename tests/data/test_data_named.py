@@ -19,7 +19,7 @@ from hgeo.data import DataError, Origin, load
 @pytest.mark.parametrize(
     ("name", "folder"), [("cora", "cora_v2_d697a464"), ("computers", "amazon_co_buy_computer_b5999b2e")]
 )
-def test_without_data_and_network_one_line_says_what_was_looked_for_where(no_network, tmp_path, name, folder):
+def test_without_data_and_network_the_error_lists_the_files_and_folders_tried(no_network, tmp_path, name, folder):
     with pytest.raises(FileNotFoundError) as caught:
         load(name, data_dir=tmp_path)
     message = str(caught.value)

@@ -73,7 +73,7 @@ def test_counts_of_words_stay_sparse_with_equal_sums_and_a_mean_length_of_one_ha
     assert data.features.to_dense().norm(dim=1).mean().item() == pytest.approx(0.5, rel=1e-5)
 
 
-def test_rows_that_shall_sum_to_one_do(saved):
+def test_features_normalised_by_rows_sum_to_one(saved):
     counts = (np.random.default_rng(1).random((40, 30)) < 0.1).astype(np.float32) * 3
     total = from_npz(saved(feat=counts), normalize="rows").features.to_dense().sum(dim=1)
     assert torch.allclose(total[torch.from_numpy(counts.sum(1) > 0)], torch.ones(()))
@@ -141,7 +141,7 @@ def test_a_wrong_mask_is_named(saved, train, message):
         from_npz(saved(train_mask=train, val_mask=np.arange(40) == 1, test_mask=np.arange(40) == 2))
 
 
-def test_one_class_to_train_on_is_refused_whatever_the_data_came_in():
+def test_data_with_one_training_class_are_refused_in_every_format():
     dgl = pytest.importorskip("dgl")
     pyg = pytest.importorskip("torch_geometric.data")
     content = {key: torch.from_numpy(array) for key, array in arrays(label=np.arange(40) % 2 * 5).items()}
@@ -238,14 +238,14 @@ def test_a_graph_without_edges_is_a_data_set():
 
 
 @pytest.mark.parametrize("feat", [np.ones((8, 3)), np.zeros((8, 2)), scipy.sparse.csr_matrix((8, 5))])
-def test_features_that_tell_no_node_from_another_are_replaced_with_a_warning(feat):
+def test_features_that_are_the_same_for_every_node_are_replaced_with_a_warning(feat):
     with pytest.warns(DataWarning, match="points: feat is the same in every row"):
         data = make_dataset("points", np.zeros((2, 0), dtype=int), feat, np.arange(8) % 2)
     assert torch.equal(data.features.to_dense() != 0, torch.eye(8, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("change", [lambda x: x + 1e8, lambda x: x * 1e30, lambda x: x * 1e300, lambda x: x * 1e-300])
-def test_where_features_lie_and_how_large_they_are_does_not_matter(recwarn, change):
+def test_shifting_and_scaling_the_features_changes_nothing(recwarn, change):
     feat = np.random.default_rng(0).normal(size=(40, 5))
     expected = make_dataset("near", np.zeros((2, 0), int), feat, np.arange(40) % 2).features
     data = make_dataset("far", np.zeros((2, 0), int), change(feat), np.arange(40) % 2)
@@ -336,7 +336,7 @@ def test_every_message_begins_with_the_path_and_names_the_array(saved, changes, 
     assert "\n" not in str(caught.value)
 
 
-def test_objects_that_nobody_asked_for_stay_unread(saved):
+def test_arrays_that_are_not_needed_are_not_read(saved):
     assert from_npz(saved(notes=np.array([{"made by": "me"}]))).num_nodes == 40
 
 
@@ -360,7 +360,7 @@ def test_a_graph_object_is_sent_to_its_reader():
         load(pyg.Data())
 
 
-def test_an_unknown_name_ends_its_sentence_before_it_lists_the_known():
+def test_an_unknown_name_gets_an_error_that_lists_the_known_names():
     with pytest.raises(DataError, match=r"no data set 'zzz'\. Known: hierarchy, karate"):
         load("zzz")
     with pytest.raises(DataError, match=r"the split seed is -1, expected 0 or more"):

@@ -44,13 +44,13 @@ def test_a_first_line_may_name_the_columns_and_others_may_be_chosen(tmp_path):
         (b"a\tb\nb\t\xff\n", "line 2: not UTF-8"),
     ],
 )
-def test_what_is_wrong_is_said_with_the_line(tmp_path, text, words):
+def test_an_error_names_the_line_of_the_file(tmp_path, text, words):
     with pytest.raises(DataError) as caught:
         read_pairs(written(tmp_path, text))
     assert words in str(caught.value)
 
 
-def test_a_cycle_is_spelled_out(tmp_path):
+def test_an_error_about_a_cycle_lists_its_nodes(tmp_path):
     with pytest.raises(DataError) as caught:
         read_pairs(written(tmp_path, "a\tb\nb\tc\nc\ta\nx\ta\n"))
     cycle = str(caught.value).split("ends here: ")[1].split(" under ")

@@ -68,7 +68,7 @@ def test_no_distance_is_off_by_more_than_the_distortion(name, distortion):
 @pytest.mark.parametrize(
     ("name", "distortion"), [("an edge", 1.01), ("a star", 1.12), ("a binary tree", 1.12), ("a caterpillar", 1.09)]
 )
-def test_a_shallow_tree_can_be_had_almost_without_distortion(name, distortion):
+def test_a_shallow_tree_is_embedded_with_almost_no_distortion(name, distortion):
     found, _ = ratios(TREES[name], hgeo.PoincareBall(), distortion=distortion)
     assert found.min() > (1 - 1e-3) / distortion
 
@@ -95,7 +95,7 @@ def test_the_centre_is_at_the_origin_and_siblings_are_symmetric():
     torch.testing.assert_close(ball.dist0(points[1:]), torch.full((40,), edge_length, dtype=torch.float64))
 
 
-def test_the_same_tree_in_other_words_is_the_same_embedding():
+def test_the_same_tree_in_another_format_gives_the_same_embedding():
     tree = TREES["a caterpillar"]
     expected = hgeo.embed_tree(tree).points
     both = torch.cat([tree, tree.flip(0)], dim=1)
@@ -122,7 +122,7 @@ def test_a_tree_that_is_too_deep_is_refused_with_what_would_fit():
     assert hgeo.embed_tree(TREES["a random tree"], distortion=2.0).edge_length > 1
 
 
-def test_what_is_no_tree_is_refused():
+def test_a_graph_that_is_no_tree_is_refused():
     cycle = torch.tensor([[0, 1, 2], [1, 2, 0]])
     with pytest.raises(
         ValueError, match="a tree of 3 nodes is in one piece and has 2 edges; this graph is in 1 and has 3"

@@ -300,7 +300,7 @@ def test_it_goes_into_a_compiled_graph(monkeypatch):
     torch.testing.assert_close(compiled(x, x.flip(0)), log_prob(x, x.flip(0)))
 
 
-def test_what_makes_no_distribution_is_refused_in_words():
+def test_wrong_arguments_are_refused_with_a_message():
     ball = hgeo.PoincareBall()
     with pytest.raises(ValueError, match=r"loc: √c\|x\| = 5"):
         WrappedNormal(ball, torch.tensor([3.0, 4.0]), 1.0)

@@ -81,7 +81,7 @@ def by_loops(graph, u, k, beta, scale, bias, factor, value_scale, self_score):
 
 @pytest.mark.parametrize("self_score", ["zero", "mean"])
 @pytest.mark.parametrize("k", [-0.7, 0.0, 0.4])
-def test_it_is_the_operation_of_its_docstring(graph: Graph, backend: str, k: float, self_score: str) -> None:
+def test_attention_is_computed_as_its_docstring_says(graph: Graph, backend: str, k: float, self_score: str) -> None:
     u = points_for(graph)
     bias, factor = torch.randn(graph.num_edges, 3).double(), torch.rand(graph.num_edges, 3).double()
     value_scale, beta = torch.rand(graph.num_src).double(), torch.tensor([0.5, 1.0, 3.0]).double()
@@ -289,7 +289,7 @@ def test_there_may_be_more_edges_than_pairs_of_nodes(backend: str) -> None:
     torch.testing.assert_close(ours, expected)
 
 
-def test_a_nan_reaches_only_who_sees_it(graph: Graph, backend: str) -> None:
+def test_a_nan_reaches_only_the_nodes_that_it_is_sent_to(graph: Graph, backend: str) -> None:
     u = points_for(graph, torch.float32)
     clean, _ = distance_attention(graph, u, k=-1.0, beta=1.0, self_score="mean", backend=backend)
     u[2] = math.nan
@@ -324,7 +324,7 @@ def test_reference_is_differentiable_twice(k: float) -> None:
     torch.autograd.gradgradcheck(attend, (u, k))
 
 
-def test_second_derivatives_of_the_torch_backend_are_refused_with_a_way_out() -> None:
+def test_second_derivatives_of_the_torch_backend_are_refused_with_advice() -> None:
     graph = Graph(torch.tensor([1, 2, 0]), torch.tensor([0, 0, 1]), num_src=3).with_self_loops()
     u = torch.randn(3, 1, 2, requires_grad=True)
     out, _ = distance_attention(graph, u, k=-1.0, beta=1.0, backend="torch")
@@ -361,7 +361,7 @@ def test_torch_operators_keep_the_contract_of_custom_operators() -> None:
     )
 
 
-def test_blocks_of_edges_do_not_show(monkeypatch: pytest.MonkeyPatch, graph: Graph) -> None:
+def test_computing_in_blocks_of_edges_changes_no_result(monkeypatch: pytest.MonkeyPatch, graph: Graph) -> None:
     whole = _everything(graph, "torch", -1.0, torch.float64)
     monkeypatch.setattr("hgeo.graph._torch._BLOCK", 60)  # five edges of three heads and four numbers
     blocked = _everything(graph, "torch", -1.0, torch.float64)
@@ -492,7 +492,7 @@ def test_the_table_of_backends_says_what_runs_and_why_not() -> None:
     assert "no: " in str(elsewhere)
 
 
-def test_the_kernels_are_not_chosen_where_nobody_measured_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_does_not_choose_the_kernels_where_they_were_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
     assert "'auto' takes 'torch'" in str(backends("cpu"))
 

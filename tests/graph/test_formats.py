@@ -57,7 +57,7 @@ def test_a_graph_is_converted_once(given) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "graph"])
-def test_a_conversion_dies_with_what_it_was_made_from(name: str) -> None:
+def test_a_conversion_is_freed_with_the_object_that_it_was_made_from(name: str) -> None:
     gc.collect()
     before = len(_convert._conversions)
     obj = FORMATS[name]()
@@ -191,12 +191,12 @@ HETERO = {("a", "to", "b"): ([0], [0]), ("b", "to", "a"): ([0], [0])}
     ],
     ids=["features", "wrong shape", "string", "list", "3-d sparse", "tall torch", "tall scipy"],
 )
-def test_what_is_no_graph_is_refused(obj, error, words) -> None:
+def test_an_object_that_is_no_graph_is_refused(obj, error, words) -> None:
     with pytest.raises(error, match=words):
         as_graph(obj)
 
 
-def test_a_heterogeneous_graph_is_refused_with_the_way_out() -> None:
+def test_a_heterogeneous_graph_is_refused_with_advice() -> None:
     with pytest.raises(ValueError, match="to_homogeneous"):
         as_graph(dgl.heterograph(HETERO))
     with pytest.raises(ValueError, match=r"one kind of nodes to another.*pair.*HeteroGraphConv"):
@@ -265,7 +265,7 @@ def test_a_block_without_its_destinations_among_the_sources_is_refused() -> None
         as_graph(dgl.to_block(dgl.in_subgraph(g, seeds), seeds, include_dst_in_src=False))
 
 
-def test_what_is_nearly_a_graph_gets_a_hint() -> None:
+def test_an_object_that_is_almost_a_graph_gets_a_hint() -> None:
     with pytest.raises(TypeError, match=r"convert it with \.long\(\)"):
         as_graph(torch.tensor([[], []]))
     with pytest.raises(TypeError, match=r"pass its \.edge_index"):

@@ -47,7 +47,7 @@ def test_every_form_of_the_operation_matches_the_reference(
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("dim", [1, 2, 7, 8, 16, 17, 64, 100, 256])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_any_dimension(shape: str, dim: int, dtype: torch.dtype) -> None:
+def test_every_dimension_matches_the_reference(shape: str, dim: int, dtype: torch.dtype) -> None:
     graph = make_graph(shape)
     inputs = make_inputs(graph, [-1.0], dim=dim)
     tolerance = 1e-12 if dtype == torch.float64 else 2e-5
@@ -164,7 +164,7 @@ def test_a_score_scale_of_zero_weighs_all_neighbours_alike() -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_nan_stays_in_the_rows_that_see_it(shape: str) -> None:
+def test_a_nan_stays_in_the_rows_that_it_is_sent_to(shape: str) -> None:
     graph = make_graph(shape)
     inputs = make_inputs(graph, [-1.0, 0.3], options="factor")
     clean = evaluate(graph, inputs, "fused")
@@ -191,7 +191,7 @@ def test_weights_are_a_softmax_and_a_masked_row_gives_zero() -> None:
     assert bool((out[-1] == 0).all())
 
 
-def test_no_nodes_no_edges() -> None:
+def test_graphs_without_nodes_or_edges_give_empty_results() -> None:
     nothing = torch.empty(0, dtype=torch.long)
     for nodes in (0, 3):
         graph = Graph(nothing, nothing, num_src=nodes)
@@ -319,7 +319,7 @@ def test_compiles_to_one_graph_with_gradients() -> None:
         torch.testing.assert_close(a, b)
 
 
-def test_second_derivatives_are_refused_with_a_way_out() -> None:
+def test_second_derivatives_are_refused_with_advice() -> None:
     graph = make_graph("symmetric")
     u = torch.randn(graph.num_src, 1, 4, requires_grad=True)
     out, _ = distance_attention(graph, u, k=-1.0, beta=1.0, backend="fused")
@@ -372,7 +372,7 @@ def test_a_kernel_that_somebody_else_may_have_planted_is_not_run(tmp_path: Any, 
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="names a processor of the x86-64 family")
-def test_kernels_for_another_processor_are_other_kernels(tmp_path: Any) -> None:
+def test_the_cache_keeps_the_kernels_of_each_processor_apart(tmp_path: Any) -> None:
     assert run_script(str(tmp_path)) == "0.1192 True"
     here = set((tmp_path / "kernels").iterdir())
     assert run_script(str(tmp_path), NUMBA_CPU_NAME="nehalem") == "0.1192 True"
@@ -398,7 +398,7 @@ def test_a_cache_folder_that_cannot_be_written_is_no_error(tmp_path: Any) -> Non
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_tensor_has_a_vector_an_edge(shape: str) -> None:
+def test_no_tensor_holds_a_vector_for_each_edge(shape: str) -> None:
     graph = make_graph(shape, nodes=200, edges=6000)
     heads, dim = 2, 32
     u = torch.randn(graph.num_src, heads, dim, requires_grad=True)
@@ -468,7 +468,7 @@ def test_edges_sorted_with_their_loops_at_once_are_those_sorted_before(num_dst: 
         assert found.col.shape == found.csc_row.shape == found.csc_pos.shape
 
 
-def test_a_default_device_is_for_others() -> None:
+def test_kernels_ignore_torchs_default_device() -> None:
     src, dst = torch.randint(30, (2, 100))
     inputs = {name: torch.full((2,), value) for name, value in (("k", -1.0), ("beta", 1.0))}
     conv = hgeo.nn.HATConv(4, 2, hgeo.PoincareBall(1.0), backend="fused")
@@ -516,7 +516,7 @@ def test_an_error_in_a_helping_thread_reaches_the_caller_and_the_thread_lives_on
     assert all(thread.is_alive() for thread in threads)
 
 
-def test_memory_outlives_a_caller_who_gives_up_before_the_helping_threads_start(monkeypatch) -> None:
+def test_memory_is_kept_for_helping_threads_that_start_after_the_caller_gave_up(monkeypatch) -> None:
     """Their addresses are in the program: who has the program must have the tensors."""
     programs = []
     run = _cpu._Program.run
@@ -547,7 +547,7 @@ def _by_dual_numbers(f: Any, x: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("tangent", [_by_jvp, _by_dual_numbers])
-def test_forward_mode_is_refused_with_a_way_out(tangent) -> None:
+def test_forward_mode_derivatives_are_refused_with_advice(tangent) -> None:
     graph, x = Graph(*torch.randint(8, (2, 20)), 8), torch.randn(8, 3)
     conv = hgeo.nn.HATConv(3, 2, hgeo.PoincareBall(1.0), backend="fused")
     conv(graph, x)
@@ -558,7 +558,7 @@ def test_forward_mode_is_refused_with_a_way_out(tangent) -> None:
 
 
 @pytest.mark.parametrize("large", [False, True])
-def test_only_a_small_buffer_is_kept(large: bool, monkeypatch) -> None:
+def test_only_small_buffers_are_kept_between_calls(large: bool, monkeypatch) -> None:
     monkeypatch.setattr(_cpu, "_memory", _cpu._Memory())
     program = _cpu._Program([0] * PART, [])
     program.scratch = _cpu._KEPT_SCRATCH if large else 1000

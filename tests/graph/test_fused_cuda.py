@@ -75,7 +75,7 @@ def test_values_and_the_gradient_of_the_curvature_are_right_on_both_sides_of_zer
 @interpreted
 @pytest.mark.usefixtures("kernels")
 @pytest.mark.parametrize("dim", [1, 7, 17, 100])
-def test_any_dimension(dim: int) -> None:
+def test_every_dimension_matches_the_reference(dim: int) -> None:
     graph = make_graph("block", nodes=8, edges=20)
     inputs = make_inputs(graph, [-1.0], dim=dim)
     assert_same(evaluate(graph, inputs, "fused"), evaluate(graph, inputs, "reference"), 1e-11)
@@ -105,7 +105,7 @@ def test_masked_rows_and_rows_without_edges_give_zero() -> None:
 
 @interpreted
 @pytest.mark.usefixtures("kernels")
-def test_nan_stays_in_the_rows_that_see_it() -> None:
+def test_a_nan_stays_in_the_rows_that_it_is_sent_to() -> None:
     graph = make_graph("directed", nodes=10, edges=24)
     inputs = make_inputs(graph, [-1.0])
     clean = evaluate(graph, inputs, "fused")
@@ -154,7 +154,7 @@ def test_the_kernels_compile_for_an_a100(real: str) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("backend", ["fused", "dgl", "torch", "reference"])
-def test_on_a_gpu(backend: str, shape: str, self_score: str, dtype: torch.dtype) -> None:
+def test_kernels_match_the_reference_on_a_gpu(backend: str, shape: str, self_score: str, dtype: torch.dtype) -> None:
     if backends("cuda")[backend] is not None:
         pytest.skip(f"backend {backend}: {backends('cuda')[backend]}")
     graph = make_graph(shape)

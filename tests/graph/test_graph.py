@@ -50,7 +50,7 @@ def test_degrees_count_parallel_edges(graph: Graph) -> None:
         ([], True),
     ],
 )
-def test_symmetry_asks_for_every_edge_its_partner(edges: list[tuple[int, int]], symmetric: bool) -> None:
+def test_a_graph_is_symmetric_if_every_edge_has_its_reverse(edges: list[tuple[int, int]], symmetric: bool) -> None:
     src, dst = torch.tensor(edges, dtype=torch.long).reshape(-1, 2).t()
     assert Graph(src, dst, num_src=3).is_symmetric is symmetric
 
@@ -113,7 +113,7 @@ def test_graphs_without_edges_behave(nodes: int) -> None:
     assert graph.is_symmetric
 
 
-def test_nothing_can_be_assigned(graph: Graph) -> None:
+def test_a_graph_cannot_be_changed_by_assignment(graph: Graph) -> None:
     for name in ("row", "col", "rowptr", "num_src", "perm", "csc", "is_symmetric"):
         with pytest.raises(AttributeError):
             setattr(graph, name, None)
@@ -134,7 +134,7 @@ def test_moving_to_where_it_is_makes_no_copy(graph: Graph) -> None:
     assert moved.num_edges == graph.num_edges
 
 
-def test_the_picture_in_words(graph: Graph) -> None:
+def test_its_repr_shows_sizes_and_device(graph: Graph) -> None:
     assert str(graph) == "Graph(5 nodes, 7 edges, cpu)"
     assert "5 sources, 3 destinations" in str(Graph(SRC, DST, num_src=5, num_dst=3))
 
@@ -158,7 +158,7 @@ def test_the_picture_in_words(graph: Graph) -> None:
         (torch.tensor([0]), torch.tensor([0]), {"num_src": 2, "num_dst": 3}, ValueError, "first sources"),
     ],
 )
-def test_what_is_no_graph_is_refused(src, dst, sizes, error, words) -> None:
+def test_an_object_that_is_no_graph_is_refused(src, dst, sizes, error, words) -> None:
     with pytest.raises(error, match=words):
         hgeo.Graph(src, dst, **sizes)
 
@@ -188,7 +188,7 @@ class _Overtaken(Graph):
 
 
 @pytest.mark.parametrize("read", [lambda g: g.col, lambda g: g.device, lambda g: g.with_self_loops()])
-def test_a_thread_may_be_overtaken_while_it_sorts(graph: Graph, read) -> None:
+def test_another_thread_may_sort_the_edges_first(graph: Graph, read) -> None:
     for looks in (0, 1):
         overtaken = _Overtaken.unsorted(SRC, DST, 5, 5)
         overtaken.looks = looks

@@ -21,7 +21,7 @@ def one_by_one(graph: Graph, weights: torch.Tensor, u: torch.Tensor, k: torch.Te
 
 
 @pytest.mark.parametrize("k", [[-1.0, -0.3], [0.0, 0.0], [-0.5, 0.2]], ids=str)
-def test_it_is_the_sum_one_by_one(graph: Graph, k: list[float]) -> None:
+def test_the_mobius_sum_adds_one_term_after_the_other(graph: Graph, k: list[float]) -> None:
     generator = torch.Generator().manual_seed(3)
     u = (0.4 * torch.randn(graph.num_src, 2, 3, generator=generator, dtype=torch.float64)).requires_grad_()
     weights = torch.rand(graph.num_edges, 2, generator=generator, dtype=torch.float64).requires_grad_()

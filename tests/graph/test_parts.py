@@ -116,7 +116,7 @@ def test_the_operator_on_parts_keeps_torchs_rules_and_compiles_to_one_graph() ->
             slope.sum().backward()
 
 
-def test_no_tensor_has_a_vector_an_edge() -> None:
+def test_no_tensor_holds_a_vector_for_each_edge() -> None:
     graph = make_graph("directed", nodes=200, edges=6000)
     space, dim = hgeo.space("sphere:16 x klein:16")
     u = torch.randn(graph.num_src, 1, dim, requires_grad=True)

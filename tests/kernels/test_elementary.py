@@ -47,7 +47,7 @@ def test_it_is_right_to_two_units_in_the_last_place(name) -> None:
 
 
 @pytest.mark.parametrize("name", RANGES)
-def test_it_has_torchs_derivative_and_torchs_idea_of_what_is_no_number(name) -> None:
+def test_derivatives_and_nan_are_those_of_torch(name) -> None:
     points = torch.tensor(MIDDLE, dtype=torch.float64).unsqueeze(-1).requires_grad_()
     row = torch.zeros(1, 1, dtype=torch.float64)
     operation = of_a_number(getattr(kernels, name))
@@ -58,7 +58,7 @@ def test_it_has_torchs_derivative_and_torchs_idea_of_what_is_no_number(name) -> 
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_careful_inner_product_keeps_what_cancels(dtype) -> None:
+def test_a_careful_inner_product_loses_no_digits_to_cancellation(dtype) -> None:
     def product(x, y):
         return careful_dot(x, y)
 

@@ -117,7 +117,7 @@ def test_a_gradient_may_be_a_view_as_well(name) -> None:
         torch.testing.assert_close(ours, plain, rtol=1e-12, atol=1e-12)
 
 
-def test_what_a_loop_cannot_read_is_left_to_torch() -> None:
+def test_inputs_that_a_kernel_cannot_read_are_computed_by_torch() -> None:
     operation = Operation(_formula)
     x, y = rows(5, 3), rows(5, 3, seed=1)
     assert not looped(operation, x, y.float(), 0.5, -1.0)  # two dtypes
@@ -132,7 +132,7 @@ def test_what_a_loop_cannot_read_is_left_to_torch() -> None:
         assert operation(fake, fake, 0.5, -1.0).device.type == "cuda"
 
 
-def test_a_class_that_watches_operators_sees_them() -> None:
+def test_a_torch_dispatch_mode_sees_the_operators() -> None:
     seen = []
 
     class Watching(torch.Tensor):
@@ -147,7 +147,7 @@ def test_a_class_that_watches_operators_sees_them() -> None:
 
 
 @BOTH
-def test_derivatives_of_derivatives_and_torchs_transforms(name) -> None:
+def test_second_derivatives_and_torchs_transforms_work(name) -> None:
     operation = Operation(FORMULAS[name])
     x, y = rows(3, 4).requires_grad_(), rows(3, 4, seed=1).requires_grad_()
     t, k = rows(3, 1, seed=2).requires_grad_(), torch.tensor(-0.5, dtype=torch.float64, requires_grad=True)
@@ -187,7 +187,7 @@ def test_only_what_is_wanted_is_differentiated() -> None:
     torch.testing.assert_close(ours, plain)
 
 
-def test_a_formula_that_branches_on_a_number_is_told_so() -> None:
+def test_a_formula_that_branches_on_a_number_gets_a_clear_error() -> None:
     def branching(x: Row, k: Number) -> Row:
         return x if dot(x, x) > k else -x
 
@@ -208,7 +208,7 @@ print([str(t.message) for t in told if "kernel" in str(t.message)], x.grad.norm(
 """
 
 
-def test_without_a_compiler_everything_is_torchs_and_nothing_is_said() -> None:
+def test_without_a_compiler_torch_computes_everything_without_a_warning() -> None:
     done = subprocess.run([sys.executable, "-c", _ELSEWHERE], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] True"
 

@@ -42,7 +42,7 @@ def test_the_origin_frame_refuses_integers_by_name(manifold):
         hgeo.dist(manifold, whole.float(), whole)
 
 
-def test_what_is_no_tensor_is_named():
+def test_an_argument_that_is_no_tensor_is_named_in_the_error():
     for given, kind in ((np.zeros(2), "ndarray"), ([0.0, 0.0], "list")):
         for manifold in MANIFOLDS.values():
             with pytest.raises(TypeError, match=f"exp0: 'v': expected a torch tensor, got {kind}"):

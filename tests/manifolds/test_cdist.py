@@ -135,7 +135,7 @@ def test_near_duplicates_keep_their_digits_and_their_gradients(name):
         assert ((textbook - exact) / exact).abs().max() > 0.1
 
 
-def test_far_points_are_as_far_as_they_are():
+def test_distances_of_far_points_are_right():
     for manifold in (hgeo.PoincareBall(), hgeo.Lorentz()):
         v = 6.0 / hgeo.frame_scale(manifold) * torch.eye(3)
         x = hgeo.exp0(manifold, torch.cat([v, -v]))
@@ -230,12 +230,12 @@ def test_half_precision_is_computed_in_float32():
     torch.testing.assert_close(ours.double(), by_dist(manifold, x.double(), x.double()), rtol=4e-3, atol=1e-6)
 
 
-def test_nothing_at_all_has_no_distances():
+def test_empty_inputs_give_empty_distances():
     manifold = hgeo.PoincareBall()
     assert hgeo.cdist(manifold, torch.zeros(0, 2), torch.zeros(3, 2)).shape == (0, 3)
 
 
-def test_what_cannot_be_points_is_refused_in_words():
+def test_inputs_that_cannot_be_points_are_refused_with_a_message():
     ball = hgeo.PoincareBall()
     x = torch.zeros(3, 2)
     with pytest.raises(TypeError, match=r"cdist: 'y': expected a floating-point tensor of points, got torch\.int64"):

@@ -30,7 +30,7 @@ def magnitude(manifold):
 
 @pytest.mark.parametrize("c", EVERY_SIZE)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_it_survives_its_own_parametrisation_to_the_last_bit(c, dtype):
+def test_the_given_curvature_is_stored_exactly(c, dtype):
     exact = torch.tensor(c, dtype=dtype)
     assert hgeo.PoincareBall(exact).c.item() == exact.item()
     assert hgeo.PoincareBall(exact).k.item() == -exact.item()
@@ -55,7 +55,7 @@ def test_zero_curvature_is_exactly_euclidean():
 
 @pytest.mark.parametrize("make", [lambda m: torch.optim.Adam(m.parameters(), 0.01), lambda m: riemannian_adam(m, 0.01)])
 @pytest.mark.parametrize("cls", [hgeo.PoincareBall, hgeo.SphereProjection])
-def test_zero_is_left_when_the_gradient_says_so_and_never_crossed(make, cls):
+def test_training_can_leave_curvature_zero_and_never_crosses_it(make, cls):
     manifold = cls(0.0, learnable=True)
     optimizer = make(manifold)
     x, y = torch.tensor([0.4, 0.0]), torch.tensor([0.0, 0.4])
@@ -190,7 +190,7 @@ STEPPERS = {
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("stepper", STEPPERS)
 @pytest.mark.parametrize("kind", AT_THE_BOUND)
-def test_nothing_piles_up_behind_the_bound(kind, stepper, compiled):
+def test_steps_beyond_the_bound_do_not_add_up(kind, stepper, compiled):
     make, sign, bound = AT_THE_BOUND[kind]
     manifold = make()
     (stored,) = manifold.parameters()
@@ -348,7 +348,7 @@ def test_state_dicts_of_geoopts_manifolds_load_inside_a_model():
         (hgeo.Klein, -1.0, ValueError, r"c must be a finite number ≥ 1e-06, got -1"),
     ],
 )
-def test_an_impossible_curvature_is_refused_with_the_way_out(cls, value, error, message):
+def test_an_impossible_curvature_is_refused_with_advice(cls, value, error, message):
     with pytest.raises(error, match=message):
         cls(value)
 

@@ -98,7 +98,7 @@ def test_the_pole_of_the_embedded_sphere_is_its_first_axis():
     torch.testing.assert_close(hgeo.exp0(geoopt.Sphere(), torch.zeros(2)), torch.tensor([1.0, 0.0, 0.0]))
 
 
-def test_a_geometry_of_ten_lines_serves_a_manifold_of_ones_own():
+def test_a_short_geometry_makes_a_users_manifold_work():
     class LogScale(geoopt.Euclidean):
         """Positive numbers, with distances of their logarithms."""
 
@@ -127,7 +127,7 @@ def test_a_geometry_of_ten_lines_serves_a_manifold_of_ones_own():
     assert type(geometry(LogScale(1))) is LogGeometry
 
 
-def test_what_is_missing_is_named():
+def test_a_missing_operation_is_named_in_the_error():
     with pytest.raises(TypeError, match=r"expected an instance of hgeo\.Geometry"):
         hgeo.register(geoopt.Euclidean, object())
     with pytest.raises(TypeError, match=r"give an instance: Geometry\(\)"):
@@ -138,7 +138,7 @@ def test_what_is_missing_is_named():
         hgeo.exp0(geoopt.Stiefel(), torch.zeros(2))
 
 
-def test_the_curvature_of_the_family_is_told_and_of_others_not():
+def test_only_the_stereographic_family_has_a_stereographic_curvature():
     assert stereographic_curvature(hgeo.PoincareBall(0.5)).item() == -0.5
     assert stereographic_curvature(geoopt.PoincareBall(0.5)).item() == pytest.approx(-0.5)
     assert stereographic_curvature(geoopt.Sphere()) is None

@@ -23,7 +23,7 @@ import hgeo
         ("lorentz:8,c=4", hgeo.Lorentz, 8, 0.25, False),
     ],
 )
-def test_a_factor_reads_as_written(text, cls, dim, k, learnable):
+def test_a_space_string_gives_the_space_that_it_names(text, cls, dim, k, learnable):
     manifold, found = hgeo.space(text)
     assert type(manifold) is cls
     assert found == dim
@@ -31,12 +31,12 @@ def test_a_factor_reads_as_written(text, cls, dim, k, learnable):
     assert manifold.learnable is learnable
 
 
-def test_kleins_ball_reads_as_written():
+def test_the_word_klein_gives_kleins_ball():
     manifold, dim = hgeo.space("klein:4,c=0.5,learn")
     assert (type(manifold), dim, manifold.c.item(), manifold.learnable) == (hgeo.Klein, 4, 0.5, True)
 
 
-def test_fixed_spaces_read_as_written():
+def test_the_words_sphere_and_euclidean_give_geoopts_spaces():
     assert type(hgeo.space("sphere:4").manifold) is geoopt.Sphere
     assert type(hgeo.space("euclidean:4").manifold) is geoopt.Euclidean
 
@@ -84,7 +84,7 @@ def test_an_error_points_at_the_character(text, at, problem):
     assert caret.index("^") - 2 == at
 
 
-def test_only_strings_are_spaces():
+def test_anything_but_a_string_is_refused():
     with pytest.raises(TypeError, match=r"given by a string such as 'ball:16', got int: 3"):
         hgeo.space(3)
 

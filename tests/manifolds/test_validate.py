@@ -13,7 +13,7 @@ import hgeo
     "text", ["ball:3", "ball:3,c=0", "stereo:3", "sproj:3", "lorentz:3", "klein:3", "sphere:3", "euclidean:3"]
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_points_pass_and_are_returned(text, dtype):
+def test_validate_returns_points_that_are_right(text, dtype):
     manifold, d = hgeo.space(text)
     x = hgeo.exp0(manifold, torch.randn(30, d, dtype=dtype, generator=torch.Generator().manual_seed(0)))
     assert hgeo.validate(manifold, x) is x
@@ -44,13 +44,13 @@ def test_a_wrong_row_is_named_with_its_error(manifold, x, message):
         hgeo.validate(manifold, x)
 
 
-def test_the_argument_is_called_by_its_name():
+def test_the_error_names_the_argument():
     with pytest.raises(ValueError, match=r"^features: "):
         hgeo.validate(hgeo.PoincareBall(), torch.ones(1, 2), name="features")
 
 
 @pytest.mark.parametrize(("x", "kind"), [(torch.zeros(2, dtype=torch.int64), "int64"), ([0.0, 0.0], "list")])
-def test_what_is_no_tensor_of_points_is_refused(x, kind):
+def test_an_argument_that_is_no_tensor_of_points_is_refused(x, kind):
     with pytest.raises(TypeError, match=f"expected a floating-point tensor of points, got .*{kind}"):
         hgeo.validate(hgeo.PoincareBall(), x)
 
@@ -64,7 +64,7 @@ def test_rows_that_only_the_manifold_itself_can_judge_are_named():
     hgeo.validate(geoopt.Sphere(intersection=torch.eye(3)[:, :2]), torch.eye(3)[:2])
 
 
-def test_what_is_no_manifold_and_what_has_no_numbers_is_refused():
+def test_an_object_that_is_no_manifold_and_an_empty_point_are_refused():
     with pytest.raises(TypeError, match="expected a geoopt manifold, got str"):
         hgeo.validate("ball", torch.zeros(2))
     with pytest.raises(ValueError, match=r"expected points of shape \(\.\.\., n\), n ≥ 1, got shape \(3, 0\)"):

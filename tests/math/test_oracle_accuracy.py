@@ -45,7 +45,7 @@ def _within_bounds(target: Functions, laws: object, dtype: torch.dtype, *, dim: 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", [-1e4, -100.0, -1e-4, -1e-8, -1e-12, 1e-12, 1e-4, 1e4])
-def test_every_size_of_curvature(k: float, dtype: torch.dtype) -> None:
+def test_functions_are_accurate_at_every_size_of_curvature(k: float, dtype: torch.dtype) -> None:
     _within_bounds(Functions(hm, k=torch.tensor(k, dtype=torch.float64)), "oracle", dtype)
 
 
@@ -58,7 +58,7 @@ def test_curvature_derivatives_at_every_size_of_curvature(k: float, dtype: torch
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("k", [-1.0, 1.0])
 @pytest.mark.parametrize("dim", [1, 2, 32])
-def test_every_dimension(dim: int, k: float, dtype: torch.dtype) -> None:
+def test_functions_are_accurate_in_every_dimension(dim: int, k: float, dtype: torch.dtype) -> None:
     _within_bounds(Functions(hm, k=k), PROMISED, dtype, dim=dim, examples=30)
 
 
@@ -69,7 +69,7 @@ def test_five_hundred_and_twelve_dimensions(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_one_ulp_from_the_boundary_everything_is_a_number(dtype: torch.dtype) -> None:
+def test_one_ulp_from_the_boundary_all_results_are_finite(dtype: torch.dtype) -> None:
     eps = torch.finfo(dtype).eps
     x = torch.tensor([1 - eps / 2, 0.0], dtype=dtype)
     y = torch.tensor([0.3, -0.4], dtype=dtype)

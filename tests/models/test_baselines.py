@@ -100,7 +100,7 @@ def test_on_a_block_only_the_destinations_are_computed(edges) -> None:
         torch.testing.assert_close(layer.double()(block, x), layer(whole, x)[:5], **EXACT)
 
 
-def test_a_node_that_hears_nobody_keeps_its_own_part_of_sage() -> None:
+def test_a_node_without_neighbours_keeps_its_own_part_of_sage() -> None:
     layer = SAGEConv(3, 2)
     x = torch.randn(2, 3)
     out = layer(torch.tensor([[0], [1]]), x)

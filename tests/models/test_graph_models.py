@@ -145,7 +145,7 @@ def test_few_features_are_not_dropped_by_default():
 
 @pytest.mark.parametrize("space", ["ball:2", "stereo:2,k=-1", "sphere:2", "sproj:2", "lorentz:2", "euclidean:2"])
 @pytest.mark.parametrize("name", ["hat", "hat-paper"])
-def test_logits_do_not_end_where_the_points_of_a_space_do(name, space, karate):
+def test_logits_are_not_limited_like_points_of_a_space(name, space, karate):
     model = build(name, karate, space).eval()
     small = model(karate.graph, karate.features)
     with torch.no_grad():
@@ -158,7 +158,7 @@ def test_logits_do_not_end_where_the_points_of_a_space_do(name, space, karate):
     assert large.norm(dim=1).max() > 100
 
 
-def test_hooks_see_what_layers_hand_on_change_nothing_by_watching_and_may_change_it(karate):
+def test_hooks_see_the_output_of_layers_and_change_it_only_if_they_return_something(karate):
     model = build("hat", karate, "ball:2").eval()
     expected = model(karate.graph, karate.features)
     seen, slopes = [], []
@@ -214,7 +214,7 @@ def test_hat_is_as_deep_as_asked_and_keeps_skips_and_a_map_of_each_nodes_own(rea
         HATSettings(layers=1)
 
 
-def test_a_layer_of_hat_that_says_nothing_hands_on_its_input_by_its_skip(karate):
+def test_a_hat_layer_with_zero_weights_returns_its_input_through_the_skip(karate):
     torch.manual_seed(0)
     deep = build("hat", karate, "ball:3", layers=3, residual=True, activation="relu").eval()
     flat = build("hat", karate, "ball:3", activation="relu").eval()

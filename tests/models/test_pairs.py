@@ -43,7 +43,7 @@ def test_noise_draws_each_node_as_often_as_its_weight_says(weight):
 
 @pytest.mark.parametrize("dim", [1, 2, 3, 8, 16, 24])
 @pytest.mark.parametrize("negative", [0, 1])
-def test_an_edge_is_one_step_up_its_likelihood(dim, negative):
+def test_an_edge_makes_one_gradient_step_that_raises_its_likelihood(dim, negative):
     vectors, contexts = tables(3, dim)
     x, y, edges = Rows(vectors), Rows(contexts), np.array([[0], [1]], np.int32)
     contrast_edges(x, y, edges, only(2, 3), samples=1, negative=negative, lr=0.5, last_lr=0.0, seed=1)
@@ -91,7 +91,7 @@ def test_a_score_beyond_six_moves_nothing_in_a_walk_and_as_much_as_six_on_an_edg
     assert torch.allclose(y.tensor()[1], contexts[1] + step * vectors[0], rtol=0, atol=0.1 * TABLE * 3)
 
 
-def test_nothing_is_learned_behind_a_dead_end():
+def test_padding_behind_the_end_of_a_walk_changes_nothing():
     vectors, contexts = tables(6, 4)
     results = []
     for walks in ([[0, 1, 2]], [[0, 1, 2, -1, -1, -1]]):

@@ -83,6 +83,6 @@ def test_a_graph_without_edges_has_no_noise_to_draw(name):
         (lambda: PoincareEmbedding(c=0.0), "c"),
     ],
 )
-def test_numbers_that_mean_nothing_are_refused_by_name(make, name):
+def test_impossible_values_are_refused_by_the_name_of_their_argument(make, name):
     with pytest.raises(ValueError, match=rf"{name} is .*expected a number above 0"):
         make()

@@ -76,7 +76,7 @@ def test_running_statistics_survive_a_curvature_that_moves() -> None:
     hgeo.validate(manifold, y.detach())
 
 
-def test_one_point_has_no_spread() -> None:
+def test_a_batch_of_one_point_is_refused_in_training() -> None:
     norm = hnn.BatchNorm(3, hgeo.PoincareBall())
     with pytest.raises(ValueError, match="at least two points"):
         norm(torch.zeros(1, 3))

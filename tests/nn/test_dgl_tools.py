@@ -34,7 +34,7 @@ def shop() -> dgl.DGLGraph:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_hetero_graph_conv_runs_a_layer_an_edge_type(name: str) -> None:
+def test_hetero_graph_conv_runs_one_layer_for_each_edge_type(name: str) -> None:
     graph, make = shop(), LAYERS[name]
     x = {"user": torch.randn(4, 6), "item": torch.randn(5, 3)}
     layers = {"follows": make(6, 4), "buys": make((6, 3), 4), "bought by": make((-1, -1), 4, add_self_loops=False)}

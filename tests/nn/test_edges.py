@@ -84,7 +84,7 @@ def test_an_edge_of_weight_0_is_none_in_a_mobius_sum(backend: str) -> None:
 
 
 @pytest.mark.parametrize("name", LAYERS)
-def test_a_node_all_of_whose_edges_weigh_nothing_hears_nothing(name: str, backend: str) -> None:
+def test_a_node_whose_edges_all_have_weight_0_receives_nothing(name: str, backend: str) -> None:
     layer, x = LAYERS[name](backend=backend, add_self_loops=False), features()
     weight = torch.where(EDGES[1] == 1, 0.0, 1.0).double().requires_grad_()
     found = value_and_gradients(layer, EDGES, x=x, edge_weight=weight)

@@ -381,7 +381,7 @@ def test_rows_of_any_length_are_log0_of_the_points_in_every_space(space: str, ra
     torch.testing.assert_close(rows(alone, x), hgeo.log0(manifold, points(alone, x)), rtol=1e-6, atol=1e-7)
 
 
-def test_logits_are_rows_that_do_not_end_where_points_do() -> None:
+def test_logits_are_not_limited_like_points() -> None:
     alone, x = torch.empty(2, 0, dtype=torch.long), 100 * features()[:, :3]
     for space in SPACES:
         conv = HATConv(3, 3, hgeo.space(space).manifold, activation=None, output="logits").double()
@@ -416,7 +416,7 @@ def test_a_layer_says_which_code_runs_it() -> None:
     assert watched.why == "gradients are wanted through the weights"
 
 
-def test_descriptions_and_their_words_are_the_same_layer() -> None:
+def test_options_as_words_and_as_objects_give_the_same_layer() -> None:
     by_words = layer(beta=0.3, radius_norm=True, degree_norm=True, steps=2)
     described = layer(score=Distance(0.3, radius_norm=True), aggregate=TangentSum(degree_norm=True, steps=2))
     assert (by_words.score, by_words.aggregate) == (described.score, described.aggregate)
@@ -424,7 +424,7 @@ def test_descriptions_and_their_words_are_the_same_layer() -> None:
     assert layer(attention="uniform").score == layer(score="uniform").score == Uniform()
 
 
-def test_a_score_of_ones_own_is_a_function_of_the_work() -> None:
+def test_a_users_own_score_works() -> None:
     def by_inner_product(work):
         u, graph = work.u, work.graph
         return (u.index_select(0, graph.row) * u.index_select(0, graph.col)).sum(-1)
@@ -518,13 +518,13 @@ def test_copies_and_saved_states_are_the_same_layer(bias: str) -> None:
     torch.testing.assert_close(fresh(edge_index(), x), expected, rtol=0, atol=0)
 
 
-def test_its_line_shows_spaces_and_what_is_unusual() -> None:
+def test_its_repr_shows_spaces_and_options_that_are_not_the_defaults() -> None:
     line = str(HATConv(8, 4, hgeo.PoincareBall(0.5), heads=2, beta=0.1, output="tangent"))
     assert "R:8 → ball:8,c=0.5, heads=2, score=Distance(beta=0.1), output='tangent'" in line
     assert "merge" not in line
 
 
-def test_autocast_multiplies_low_and_measures_high() -> None:
+def test_autocast_multiplies_matrices_in_half_precision_and_measures_distances_in_float32() -> None:
     conv, x = layer().float(), features().float()
     exact = conv(edge_index(), x)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -540,7 +540,7 @@ def test_a_bfloat16_layer_runs() -> None:
     torch.testing.assert_close(y.double(), conv.double()(edge_index(), x.double()), rtol=0.05, atol=0.02)
 
 
-def test_graphs_with_nothing_in_them_behave(backend: str) -> None:
+def test_graphs_without_nodes_or_edges_work(backend: str) -> None:
     conv = layer(backend=backend)
     none = torch.empty(2, 0, dtype=torch.long)
     alone = conv(none, features())
@@ -553,7 +553,7 @@ def test_graphs_with_nothing_in_them_behave(backend: str) -> None:
 @pytest.mark.parametrize(
     "options", [{}, {"radius_norm": True, "self_score": "mean"}, {"aggregate": "midpoint"}], ids=str
 )
-def test_a_nan_reaches_only_who_sees_it(backend: str, options: dict) -> None:
+def test_a_nan_reaches_only_the_nodes_that_it_is_sent_to(backend: str, options: dict) -> None:
     conv, x = layer(backend=backend, **options), features()
     clean = conv(edge_index(), x)
     x[3] = float("nan")

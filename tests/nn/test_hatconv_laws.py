@@ -59,7 +59,7 @@ def test_weights_lie_between_zero_and_one_and_sum_to_one(situation, heads: int, 
 
 @LAW
 @given(situations())
-def test_nobody_weighs_more_for_a_node_than_itself(situation) -> None:
+def test_no_neighbour_has_more_weight_than_the_node_itself(situation) -> None:
     graph, x, c, seed = situation
     looped, w = all_weights(layer(c, seed), graph, x)
     loop = looped.row == looped.col
@@ -122,7 +122,7 @@ def test_the_order_of_edges_does_not_matter(situation, random) -> None:
 
 @LAW
 @given(situations(), st.data())
-def test_a_node_hears_its_in_neighbours_only(situation, data) -> None:
+def test_a_node_depends_on_its_in_neighbours_only(situation, data) -> None:
     graph, x, c, seed = situation
     conv = layer(c, seed, self_score="mean", heads=2)
     speaker = data.draw(st.integers(0, graph.num_src - 1))

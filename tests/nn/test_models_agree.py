@@ -119,7 +119,7 @@ def test_between_equal_curvatures_the_tangent_transfer_is_the_isometry() -> None
 
 
 @pytest.mark.parametrize("text", ["sphere:3", "sproj:3", "euclidean:3"])
-def test_curved_apart_there_is_no_isometry(text: str) -> None:
+def test_between_curvatures_of_different_sign_there_is_no_isometry(text: str) -> None:
     with pytest.raises(ValueError, match="one sign"):
         hnn.Transfer(hgeo.PoincareBall(), hgeo.space(text).manifold, how="isometry")
 

@@ -30,7 +30,7 @@ def test_it_is_the_gyromidpoint_of_the_neighbours_plus_the_nodes_own_point() -> 
 
 
 @pytest.mark.parametrize("aggregate", ["midpoint", "tangent"])
-def test_a_node_that_hears_nobody_keeps_its_own_part(aggregate: str) -> None:
+def test_a_node_without_neighbours_keeps_its_own_part(aggregate: str) -> None:
     conv = hnn.SAGEConv(3, 2, BALL, in_manifold=BALL, aggregate=aggregate, activation=None)
     own = BALL.mobius_matvec(conv.weight_self, points())
     torch.testing.assert_close(conv(EDGES, points())[4], own[4])

@@ -36,7 +36,7 @@ def test_scores_are_minus_half_the_squared_lorentzian_distance_and_values_meet_i
 
 
 @pytest.mark.parametrize("space", SPACES)
-def test_it_is_the_same_seen_from_anywhere(space: str) -> None:
+def test_an_isometry_of_the_input_is_an_isometry_of_the_output(space: str) -> None:
     manifold = hgeo.space(space).manifold.double()
     x, p = points(manifold, 5, 4), points(manifold, 4, seed=9)
 
@@ -64,7 +64,7 @@ def test_float32_points_far_out_are_attended_to_as_exactly_as_float64_ones(radiu
 
 
 @pytest.mark.parametrize("space", ["ball:4", "sphere:4"])
-def test_masks_say_who_may_be_heard(space: str) -> None:
+def test_a_mask_says_which_points_are_attended_to(space: str) -> None:
     manifold = hgeo.space(space).manifold.double()
     x = points(manifold, 2, 4, 4)
     past = torch.ones(4, 4, dtype=torch.bool).tril()
@@ -79,7 +79,7 @@ def test_masks_say_who_may_be_heard(space: str) -> None:
         hnn.set_attention(x, x, x, past, is_causal=True, manifold=manifold)
 
 
-def test_a_point_that_may_hear_nobody_gets_the_origin_and_finite_gradients() -> None:
+def test_a_point_with_an_empty_mask_gets_the_origin_and_finite_gradients() -> None:
     ball = hgeo.PoincareBall()
     x = points(ball, 3, 4).float().requires_grad_()
     mask = torch.ones(3, 3, dtype=torch.bool)
@@ -90,7 +90,7 @@ def test_a_point_that_may_hear_nobody_gets_the_origin_and_finite_gradients() -> 
     assert torch.isfinite(x.grad).all()
 
 
-def test_heads_look_apart_and_memory_is_another_set() -> None:
+def test_heads_attend_separately_and_memory_is_another_set() -> None:
     torch.manual_seed(0)
     layer = hnn.SetAttention(4, hgeo.Lorentz(), heads=2).double().eval()
     x, memory = points(layer.manifold, 2, 3, 4), points(layer.manifold, 2, 5, 4, seed=1)

@@ -73,7 +73,7 @@ def test_negatives_of_an_epoch_avoid_the_links_that_are_left_and_change_with_the
     assert len(pairs(first)) == 200
 
 
-def test_scores_that_say_nothing_give_a_half():
+def test_equal_scores_for_all_pairs_give_one_half():
     same = torch.zeros(50)
     assert link_scores(same, same) == {"roc_auc": 0.5, "average_precision": 0.5}
 
@@ -140,7 +140,7 @@ def test_a_graph_of_too_few_links_says_how_many_it_needs():
         Links(path)
 
 
-def test_what_needs_no_learning_is_counted_in_the_links_that_are_left():
+def test_heuristics_count_the_links_that_are_left():
     edges = np.array([[0, 0, 1, 1, 2, 4], [2, 3, 2, 3, 3, 3]])
     square = make_dataset("square", edges, np.eye(5), np.arange(5) % 2)
     found = link_heuristics(square, torch.tensor([[0, 0], [1, 4]]))  # degrees are 2, 2, 3, 4, 1
@@ -223,6 +223,6 @@ def test_a_network_without_a_decoder_is_refused():
         task.evaluate(torch.nn.Linear(2, 2), torch.zeros(34, 2), "val")
 
 
-def test_a_decoder_that_there_is_not_is_named_beside_those_that_there_are():
+def test_an_unknown_decoder_gets_an_error_that_lists_the_known_ones():
     with pytest.raises(ValueError, match="the decoder is 'dirac', expected one of fermi-dirac, "):
         Links(karate(), LinksSettings(decoder="dirac"))

@@ -24,7 +24,7 @@ def example(classes=2, count=240, *, told=True, sparse=False):
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("sparse", [False, True])
-def test_what_sees_features_learns_what_they_tell(classes, sparse):
+def test_baselines_that_see_the_features_learn_from_them(classes, sparse):
     data = example(classes, sparse=sparse)
     assert data.is_sparse == sparse
     found = node_baselines(data)
@@ -34,7 +34,7 @@ def test_what_sees_features_learns_what_they_tell(classes, sparse):
         assert ("test_f1" in found[name]) == (classes == 2)
 
 
-def test_saying_the_same_everywhere_scores_what_the_labels_say():
+def test_constant_predictions_have_the_scores_that_the_labels_imply():
     data = example(told=False)
     positive = float((data.labels[data.test_idx] == 1).double().mean())
     found = node_baselines(data, names=["majority", "all positive"])
@@ -43,7 +43,7 @@ def test_saying_the_same_everywhere_scores_what_the_labels_say():
     assert found["all positive"]["test_f1"] == pytest.approx(2 * positive / (1 + positive))
 
 
-def test_what_is_chosen_does_not_depend_on_test_labels():
+def test_the_choice_of_a_baseline_does_not_depend_on_test_labels():
     data = example(told=False)
     turned = data.labels.clone()
     turned[data.test_idx] = 1 - turned[data.test_idx]

@@ -70,7 +70,7 @@ def test_degrees_components_and_homophily_are_counted():
     assert "tree-like" in found.advice()
 
 
-def test_everyone_alike_has_gini_zero():
+def test_equal_degrees_have_gini_zero():
     data = make_dataset("ring", cycle(12).numpy(), np.eye(12), np.arange(12) % 2)
     assert graph_statistics(data).degree_gini == pytest.approx(0.0)
 
@@ -129,7 +129,7 @@ def test_trees_are_tree_like_and_stay_so_with_a_few_links(seed):
             assert not described(tree).startswith("Not"), tree
 
 
-def test_a_graph_where_all_are_neighbours_says_nothing():
+def test_a_complete_graph_says_nothing_about_trees():
     import networkx as nx
 
     assert "says nothing" in described(nx.complete_graph(20))

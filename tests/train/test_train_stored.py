@@ -350,7 +350,7 @@ def test_a_model_that_cannot_be_had_is_refused_in_a_line(here, own_model, capsys
 
 @DOORS
 @pytest.mark.parametrize("text", ["\x1b]0;title\x07", "\r", "\x08", "\x9b2J", "\x7f"])
-def test_what_a_run_says_gives_the_terminal_no_orders(here, door, text):
+def test_the_text_of_a_run_cannot_send_control_characters_to_the_terminal(here, door, text):
     origin, unknown = {"path": text, "sha256": "0" * 64}, {text: 1}
     for number, said in enumerate(
         [{"dataset": text}, {"space": text}, {"origin": origin}, {"options": unknown}, unknown]
@@ -360,14 +360,14 @@ def test_what_a_run_says_gives_the_terminal_no_orders(here, door, text):
         assert "holds a text with control characters, which no run of hgeo writes" in refusal
 
 
-def test_a_finished_run_gives_the_terminal_no_orders_by_its_result(here):
+def test_the_result_of_a_run_cannot_send_control_characters_to_the_terminal(here):
     assert train("--dataset", "karate") == 0
     result = json.loads((here / "run" / "result.json").read_text())
     (here / "run" / "result.json").write_text(json.dumps({**result, "space": "ball:2\x1b[2J"}))
     assert "result.json holds a text with control characters" in open_by_resume(here / "run")
 
 
-def test_a_raw_file_gives_the_terminal_no_orders(here, capsys):
+def test_a_raw_file_cannot_send_control_characters_to_the_terminal(here, capsys):
     raw = write_citation(here / "data" / FOLDERS["cora"], "cora_v2")
     for part in ("x", "y"):
         (raw / f"ind.cora_v2.{part}").write_bytes(b"c\x1b]0;title\x07\nx\n.")
@@ -377,7 +377,7 @@ def test_a_raw_file_gives_the_terminal_no_orders(here, capsys):
     assert "\x1b" not in said
 
 
-def test_a_folder_inside_a_run_gives_the_terminal_no_orders(here, capsys):
+def test_the_name_of_a_run_cannot_send_control_characters_to_the_terminal(here, capsys):
     assert train("--dataset", "karate") == 0
     planted = here / "run" / "\x1b]0;title\x07"
     planted.mkdir()

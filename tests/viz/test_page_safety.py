@@ -108,7 +108,7 @@ def test_the_policy_allows_the_pages_own_style_and_script_by_their_hashes_and_no
     }
 
 
-def test_the_policy_comes_before_all_that_it_judges():
+def test_the_content_security_policy_stands_before_everything_that_it_covers():
     tags = [(tag, "http-equiv" in attributes) for tag, attributes in Page(a_page()).elements]
     assert tags[:4] == [("html", False), ("head", False), ("meta", False), ("meta", True)]
 
@@ -131,7 +131,7 @@ def test_a_saved_page_is_the_page_whatever_ends_a_line_here(tmp_path):
 @pytest.mark.parametrize("lost", [float("nan"), float("inf")])
 @pytest.mark.parametrize("draw", [embedding_page, embedding_figure])
 @pytest.mark.parametrize("dim", [2, 5])
-def test_a_point_that_is_nowhere_is_refused(draw, lost, dim):
+def test_a_point_with_nan_coordinates_is_refused(draw, lost, dim):
     points = torch.zeros(4, dim)
     points[2, 1] = lost
     with pytest.raises(ValueError, match=r"1 of 4 points .* not finite, the first is point 2; .* leave them out"):
@@ -153,7 +153,7 @@ def pictures():
 @pytest.mark.parametrize("title", NASTY)
 @pytest.mark.parametrize("draw", [pytest.param(draw, id=name) for name, draw in pictures()])
 @pytest.mark.filterwarnings("ignore:Glyph:UserWarning")  # the font of pictures lacks some letters
-def test_a_picture_shows_a_title_and_runs_nothing(tmp_path, draw, title):
+def test_a_title_in_a_picture_is_shown_and_never_executed(tmp_path, draw, title):
     _, svg = save_figure(draw(title), tmp_path / "picture")
     root = ElementTree.parse(svg).getroot()
     assert {element.tag.rpartition("}")[2] for element in root.iter()} <= {
@@ -164,7 +164,7 @@ def test_a_picture_shows_a_title_and_runs_nothing(tmp_path, draw, title):
 
 
 @pytest.mark.parametrize("draw", [pytest.param(draw, id=name) for name, draw in pictures()])
-def test_a_title_is_no_program_for_tex_even_where_texts_are_set_by_it(tmp_path, monkeypatch, draw):
+def test_a_title_is_never_read_as_tex(tmp_path, monkeypatch, draw):
     given = []
     monkeypatch.setattr(TexManager, "_run_checked_subprocess", lambda *command, **_: given.append(command))
     with matplotlib.rc_context({"text.usetex": True}):

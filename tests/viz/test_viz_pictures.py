@@ -193,7 +193,7 @@ def test_degree_against_radius_says_how_they_are_ordered():
     assert radius_figure(degrees, radii).axes[0].get_title(loc="right") == "rank correlation -1.00"
 
 
-def test_sixteen_classes_have_sixteen_looks():
+def test_sixteen_classes_differ_in_colour_or_shape():
     assert len({(color_of(label), marker_of(label)) for label in range(16)}) == 16
 
 
