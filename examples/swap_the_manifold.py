@@ -38,7 +38,7 @@ def main(spaces=SPACES, smoke=False):
     except FileNotFoundError as error:
         print(f"{error}\nso this runs on the built-in hierarchy")
         data = hgeo.data.load("hierarchy")
-    settings = hgeo.train.TrainSettings(lr=0.03, epochs=5 if smoke else 150, patience=40)
+    settings = hgeo.models.TrainSettings(lr=0.03, epochs=5 if smoke else 150, patience=40)
     for space in spaces:
         torch.manual_seed(0)
         model = Network(data.num_features, data.num_classes, space)

@@ -6,7 +6,6 @@ whether a network still aggregates, :func:`draw_run` makes the pictures of a run
 by their front doors and knows nothing of tables, papers or the command line.
 """
 
-from hgeo.models import TrainSettings
 from hgeo.train._fit import FitResult, TrainingError, TrainingWarning, fit
 from hgeo.train._folder import RunFolder, plain
 from hgeo.train._hierarchy import HierarchyEmbedding, HierarchySettings, fit_hierarchy, load_vectors, usual_settings
@@ -32,7 +31,6 @@ __all__ = [
     "RunFolder",
     "Session",
     "TaxonomyStudy",
-    "TrainSettings",
     "TrainingError",
     "TrainingWarning",
     "View",

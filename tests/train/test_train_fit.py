@@ -13,13 +13,12 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import hgeo
 from hgeo.data import hierarchy, karate
 from hgeo.graph import Distance
-from hgeo.models import build, recipe
+from hgeo.models import TrainSettings, build, recipe
 from hgeo.nn import HATConv
 from hgeo.train import (
     RunFolder,
     TrainingError,
     TrainingWarning,
-    TrainSettings,
     curvatures,
     fit,
     inspect,
