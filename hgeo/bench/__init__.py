@@ -11,12 +11,16 @@ from hgeo.bench._machine import machine
 from hgeo.bench._page import Target, page, targets
 from hgeo.bench._parts import PARTS, first_calls, measure_part
 from hgeo.bench._plan import KINDS, measure, plan
+from hgeo.bench._scale import SCALE_SIZES, SCALE_WAYS, row_text, scale
+from hgeo.bench._scale_page import scale_page
 from hgeo.bench._step_cost import StepCost, step_cost
 from hgeo.bench._training import EarlyStop, StepTime, early_stop_benchmark, step_benchmark
 
 __all__ = [
     "KINDS",
     "PARTS",
+    "SCALE_SIZES",
+    "SCALE_WAYS",
     "SIZES",
     "Case",
     "EarlyStop",
@@ -31,6 +35,9 @@ __all__ = [
     "measure_part",
     "page",
     "plan",
+    "row_text",
+    "scale",
+    "scale_page",
     "step_benchmark",
     "step_cost",
     "targets",

@@ -31,6 +31,7 @@ examples:
   hgeo bench --sizes 245k --dims 64 --kinds directed   one case
   hgeo bench --train                                   a training step, and a whole training, on Cora
   hgeo bench --geometry                                every operation of geometry beside geoopt's
+  hgeo bench --scale --markdown docs/results/scale.md  an epoch of training from 10⁴ to 10⁷ edges
   hgeo bench --everything --markdown docs/results/speed.md
   hgeo bench --full --json > speed.json                every combination, for a program to read
 """
@@ -53,6 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for part, text in PARTS.items():
         parser.add_argument(f"--{part}", action="store_true", help=text)
+    parser.add_argument(
+        "--scale", action="store_true", help="an epoch from 10⁴ to 10⁷ edges, and nothing else: half an hour, 8 GB"
+    )
+    parser.add_argument("--most-edges", type=float, metavar="N", help="of --scale (default: 1e7)")
     parser.add_argument("--everything", action="store_true", help="layers, first calls and all of these parts")
     parser.add_argument("--seconds", type=float, help="time a case may take, about (default: 8; --quick: 3)")
     parser.add_argument(
@@ -70,6 +75,8 @@ def run(args: argparse.Namespace) -> int:
     """Run ``hgeo bench`` and return its exit code: 0, or 2 for a wrong request."""
     from hgeo.bench import PARTS, choose, first_calls, machine, measure, measure_part, page
 
+    if args.scale:
+        return _scale(args)
     asked = [part for part in PARTS if args.everything or getattr(args, part)]
     layers = args.everything or not asked
     try:
@@ -101,6 +108,23 @@ def run(args: argparse.Namespace) -> int:
         print()
     if args.markdown is not None:
         write_atomically(args.markdown, page(report, f"hgeo {shlex.join(sys.argv[1:])}"))
+    return 0
+
+
+def _scale(args: argparse.Namespace) -> int:
+    from hgeo.bench import SCALE_SIZES, machine, row_text, scale, scale_page
+
+    sizes = tuple(size for size in SCALE_SIZES if size <= (args.most_edges or SCALE_SIZES[-1]))
+    if not sizes:
+        print(f"hgeo bench: --most-edges {args.most_edges:g} leaves none of {SCALE_SIZES}", file=sys.stderr)
+        return 2
+    out = sys.stderr if args.json else sys.stdout
+    found = scale(sizes, lambda row: print(row_text(row), file=out, flush=True))
+    if args.json:
+        json.dump(found, sys.stdout, indent=2)
+        print()
+    if args.markdown is not None:
+        write_atomically(args.markdown, scale_page(found, machine(), f"hgeo {shlex.join(sys.argv[1:])}"))
     return 0
 
 

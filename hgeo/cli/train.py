@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hgeo.data import Dataset
     from hgeo.models import ModelEntry
     from hgeo.tasks import Task
-    from hgeo.train import Job, RunFolder, Session
+    from hgeo.train import Job, RunFolder, Session, Team
 
 __all__ = ["add_arguments", "run"]
 
@@ -76,6 +76,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--patience", type=positive, help="stop after so many epochs without a better one")
     parser.add_argument("--lr", type=float, help="learning rate")
     parser.add_argument(
+        "--batch-size", type=positive, metavar="N", help="examples of a step (default: all); all processes share them"
+    )
+    parser.add_argument(
+        "--fanout", metavar="N,N", help="neighbours that a batch sees, a number a layer, such as 10,10 (default: all)"
+    )
+    parser.add_argument(
         "--set",
         action="append",
         default=[],
@@ -112,24 +118,40 @@ def _settings(entries: Sequence[ModelEntry]) -> str:
 def run(args: argparse.Namespace) -> int:
     """Run ``hgeo train`` and return its exit code.
 
-    0; 1 if a run gave no model, because its loss was never finite; 2 for a wrong request; 130 after Ctrl-C.
+    0; 1 if a run gave no model, because its loss was never finite, or if another process of it is lost; 2 for a wrong
+    request; 130 after Ctrl-C. Of several processes, which torchrun starts, the first writes and prints.
     """
+    from hgeo.train import TeamError, team
+
+    who = "train"
+    try:
+        with team(args.device or "cpu") as together:
+            who = who if together.is_first else f"train (process {together.rank})"
+            return _run(args, together, who)
+    except TeamError as error:
+        complain(who, error)
+        return 1
+
+
+def _run(args: argparse.Namespace, together: Team, who: str) -> int:
     session = None
     try:
         session = _resumed(args) if args.resume else _planned(args)
-        done = _train(session, resume=args.resume)
+        done = _train(session, together, resume=args.resume)
     except KeyboardInterrupt:
         begun = session is not None and (session.path / "session.json").is_file()
         how = f"go on with: hgeo train --resume --out {session.path}" if session and begun else "nothing was begun"
-        print(f"\nhgeo: interrupted; {how}", file=sys.stderr)
+        if together.is_first:
+            print(f"\nhgeo: interrupted; {how}", file=sys.stderr)
         return 130
     except (ValueError, OSError, ImportError) as error:
-        complain("train", error)
+        complain(who, error)
         return 2
-    for failure in done.failures:
-        complain("train", failure)
-    if done.results:
-        _report(session, done, as_json=args.json)
+    if together.is_first:
+        for failure in done.failures:
+            complain("train", failure)
+        if done.results:
+            _report(session, done, as_json=args.json)
     return 1 if done.failures else 0
 
 
@@ -224,7 +246,7 @@ def _fresh(parent: Path, dataset: str, models: list[str], space: str) -> Path:
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:
-    given = {name: getattr(args, name) for name in ("epochs", "patience", "lr")}
+    given = {name: getattr(args, name) for name in ("epochs", "patience", "lr", "batch_size", "fanout")}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     for assignment in args.set:
         name, equals, text = assignment.partition("=")
@@ -251,7 +273,7 @@ class _Outcome(NamedTuple):
     task: Task
 
 
-def _train(session: Session, *, resume: bool) -> _Outcome:
+def _train(session: Session, together: Team, *, resume: bool) -> _Outcome:
     from hgeo.train import TrainingError
 
     tasks: dict[tuple[Any, ...], Task] = {}
@@ -262,18 +284,22 @@ def _train(session: Session, *, resume: bool) -> _Outcome:
         for job in session.jobs:
             job.check(tasks[_data_of(job)])  # a wrong option speaks before a folder is made
         _use_threads(session, [task.dataset for task in tasks.values()])
-        session.write([tasks[_data_of(job)].dataset.origin for job in session.jobs])
+        if together.is_first:  # all processes have checked their data by now, and looked what is in the way
+            session.write([tasks[_data_of(job)].dataset.origin for job in session.jobs])
         first = tasks[_data_of(session.jobs[0])]
         done = _Outcome([], [], first.beside(), first)
         for number, job in enumerate(session.jobs):
             folder = session.folder(job)
             place = f" ({number + 1}/{len(session.jobs)})" if len(session.jobs) > 1 else ""
-            with _progress(f"{job.model} seed {job.seed}{place}", folder) as on_epoch:
+            with _progress(f"{job.model} seed {job.seed}{place}", folder, shown=together.is_first) as on_epoch:
                 try:
                     done.results.append(job.run(tasks[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
                 except TrainingError as error:
                     done.failures.append(f"{job.model} seed {job.seed}: {error}")
-                    folder.discard()
+                    if together.is_first:
+                        folder.discard()
+        if not together.is_first:
+            return done
         if not done.results:
             session.discard()
             return done
@@ -323,11 +349,12 @@ def _draw(session: Session, tasks: dict[tuple[Any, ...], Task]) -> None:
 
 
 @contextlib.contextmanager
-def _progress(name: str, folder: RunFolder) -> Iterator[Callable[[dict[str, Any]], None]]:
+def _progress(name: str, folder: RunFolder, *, shown: bool) -> Iterator[Callable[[dict[str, Any]], None]]:
     """A bar on stderr, where stderr is a terminal: loss, validation accuracy, curvature, time left."""
     from tqdm import tqdm
 
-    with tqdm(total=None, desc=name, unit="ep", file=sys.stderr, disable=None, leave=False, dynamic_ncols=True) as bar:
+    off = None if shown else True
+    with tqdm(total=None, desc=name, unit="ep", file=sys.stderr, disable=off, leave=False, dynamic_ncols=True) as bar:
 
         def on_epoch(row: dict[str, Any]) -> None:
             if bar.disable:

@@ -22,6 +22,7 @@ from hgeo.data._hierarchy import hierarchy
 from hgeo.data._named import NAMED, available, load_named
 from hgeo.data._own import from_dgl, from_npz, from_pyg
 from hgeo.data._pairs import Pairs, random_taxonomy, read_pairs, read_wordnet
+from hgeo.data._power_law import POWER_LAW, power_law
 from hgeo.data._splits import SPLITS, stratified_split, with_split
 from hgeo.data._trees import TreeEmbedding, embed_tree
 
@@ -40,10 +41,12 @@ __all__ = [
     "from_dgl",
     "from_npz",
     "from_pyg",
+    "generated",
     "hierarchy",
     "karate",
     "load",
     "make_dataset",
+    "power_law",
     "random_split",
     "random_taxonomy",
     "read_pairs",
@@ -53,6 +56,15 @@ __all__ = [
 
 #: every name that :func:`load` knows
 NAMES = ("hierarchy", "karate", *NAMED)
+
+
+def generated(name: str) -> bool:
+    """Whether data of this name are made, not read: no file need be there for them.
+
+    >>> generated("power-law-1e6"), generated("cora")
+    (True, False)
+    """
+    return name in ("hierarchy", "karate") or POWER_LAW.fullmatch(name) is not None
 
 
 def load(
@@ -65,7 +77,7 @@ def load(
     sha256: str | None = None,
     download: bool = True,
 ) -> Dataset:
-    """Load a data set by name (:data:`NAMES`) or from the path of an ``.npz`` file.
+    """Load a data set by name (:data:`NAMES`, ``power-law-1e6`` of 10⁶ edges) or from the path of an ``.npz`` file.
 
     ``data_dir`` (else the environment's ``HGEO_DATA``) is the folder of raw files: DGL's in it or in its ``dgl/``,
     HGCN's in its ``hgcn/`` or in one beside it. Files with another ``sha256`` than a given one (:class:`Origin`) are
@@ -104,6 +116,9 @@ def _read(
     if name in ("hierarchy", "karate"):
         make = hierarchy if name == "hierarchy" else karate
         return make(split_seed=split_seed, normalize=features.normalize)
+    drawn = POWER_LAW.fullmatch(name)
+    if drawn:
+        return power_law(int(float(drawn[1])), seed=split_seed)
     if name in NAMED:
         return load_named(
             name, data_dir=data_dir, split_seed=split_seed, features=features, sha256=sha256, download=download

@@ -186,6 +186,27 @@ class Graph:
         graph._init(None, num_src, num_dst, num_edges_given=src.shape[0], unsorted=(src.long(), dst.long()))
         return graph
 
+    def with_degrees(self, in_degrees: Tensor | None, out_degrees: Tensor | None) -> Graph:
+        """The same edges as a part of a larger graph, in which the nodes have these degrees, self-loops counted.
+
+        >>> block = Graph(torch.tensor([1]), torch.tensor([0]), num_src=2, num_dst=1)
+        >>> block.with_degrees(torch.tensor([4]), torch.tensor([4, 2])).with_self_loops().of_all
+        tensor([2.])
+        """
+        device = self.device
+        _check_degrees("in_degrees", in_degrees, self._num_dst, device)
+        _check_degrees("out_degrees", out_degrees, self._num_src, device)
+        part = Graph.__new__(Graph)
+        given = (in_degrees, out_degrees)
+        part._init(
+            self._order, self._num_src, self._num_dst, num_edges_given=self._num_edges_given, unsorted=self._unsorted,
+            degrees=given,
+        )  # fmt: skip
+        part._sorted, part._padding = self._sorted, self._padding
+        if self._looped is self:
+            part._looped = part
+        return part
+
     @property
     def _edges(self) -> _Order:
         # looked up in the opposite order to that in which another thread may be writing them
@@ -292,10 +313,24 @@ class Graph:
         return self._is_symmetric
 
     @property
+    def edges_into(self) -> Tensor:
+        """(num_dst,) number of edges into each destination that are here, whatever degrees were given."""
+        return _degrees(self._edges.rowptr, self._padding, self._edges.row)
+
+    @property
+    def of_all(self) -> Tensor | None:
+        """(num_dst,) in_degrees / edges_into: what makes a sum over the edges here stand for one over all of them.
+
+        A sampler leaves edges out. 1 where it left none out, None where no degrees were given.
+        """
+        given = self._degrees_given[0]
+        return None if given is None else given / self.edges_into.clamp(min=1)
+
+    @property
     def in_degrees(self) -> Tensor:
         """(num_dst,) number of edges into each destination, or what was given."""
         if self._in_degrees is None:
-            degrees = _degrees(self._edges.rowptr, self._padding, self._edges.row)
+            degrees = self.edges_into
             if values_unknown(self._edges.col):
                 return degrees
             self._in_degrees = degrees
@@ -382,7 +417,9 @@ class Graph:
         looped = self
         if found.perm.shape[0] > self._num_edges_given:
             looped = Graph.__new__(Graph)
-            looped._init(None, self._num_src, self._num_dst, num_edges_given=self._num_edges_given)
+            looped._init(
+                None, self._num_src, self._num_dst, num_edges_given=self._num_edges_given, degrees=self._degrees_given
+            )
         looped._sorted = found
         if self._num_src != self._num_dst:  # else the plan depends on whether the graph is symmetric
             looped._cache["fused"] = found.lists

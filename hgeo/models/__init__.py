@@ -10,6 +10,7 @@ makes it, :func:`recipe` says with which settings it is made and trained.
 from hgeo.models._recipes import Recipe, Sizes
 from hgeo.models._registry import ModelEntry, find, names, register
 from hgeo.models._settings import Choice, Range, Settings, TrainSettings, assign, searched, setting, share, whole
+from hgeo.models._network import Round
 from hgeo.models._hat import HAT, HATSettings
 from hgeo.models._gcn import GCN, GCNSettings, GraphConv
 from hgeo.models._gat import GAT, GATConv, GATSettings
@@ -58,6 +59,7 @@ __all__ = [
     "PoincareEmbedding",
     "Range",
     "Recipe",
+    "Round",
     "SAGEConv",
     "SAGESettings",
     "Settings",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
 from hgeo.graph import GraphLike, edge_softmax, weighted_sum
-from hgeo.models._network import ACTIVATIONS, Network, linear_head, looped
+from hgeo.models._network import ACTIVATIONS, Network, graphs_of, linear_head, looped
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
 from hgeo.models._settings import Choice, Range, Settings, setting, share
@@ -36,7 +36,8 @@ class GATConv(nn.Module):
         heads: how many attentions, side by side.
         feat_drop, attn_drop: dropout of the input, which may be sparse, and of the weights.
         bias: whether there is a b.
-        degree_norm: multiply the weights by √(d_i/d_j), with in-degrees d, self-loops counted.
+        degree_norm: multiply the weights by √(d_i/d_j), with in-degrees d, self-loops counted; on a block, that of a
+            symmetric graph, with the out-degrees of its sources.
         backend: a name of :func:`hgeo.graph.backends`, or "auto".
 
     >>> GATConv(3, 2, heads=4)(torch.tensor([[0], [1]]), torch.eye(2, 3)).shape
@@ -73,8 +74,10 @@ class GATConv(nn.Module):
         scores = F.leaky_relu(left.index_select(0, given.col) + right.index_select(0, given.row), _SLOPE)
         weights = F.dropout(edge_softmax(given, scores, backend=self.backend), self.attn_drop, self.training)
         if self.degree_norm:
-            degree = given.in_degrees.to(x.dtype)
-            weights = weights * (degree[given.row] / degree[given.col]).sqrt().unsqueeze(1)
+            own = given.in_degrees.to(x.dtype)
+            # a block knows of its sources only how many edges lead out of them
+            its = own if given.num_src == given.num_dst else given.out_degrees.to(x.dtype).clamp(min=1)
+            weights = weights * (own[given.row] / its[given.col]).sqrt().unsqueeze(1)
         out = weighted_sum(given, weights, values, backend=self.backend)
         return out if self.bias is None else out + self.bias.view(1, *self.attn_l.shape[1:])
 
@@ -126,8 +129,8 @@ class GAT(Network):
         self.head = linear_head(own.readout, dim, num_classes)
 
     def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
-        return ACTIVATIONS[self.settings.activation](self.conv1(graph, x).squeeze(1))
+        return ACTIVATIONS[self.settings.activation](self.conv1(graphs_of(graph, 2)[0], x).squeeze(1))
 
     def classify(self, graph: GraphLike, hidden: Tensor) -> Tensor:
-        out: Tensor = self.conv2(graph, hidden).squeeze(1)
+        out: Tensor = self.conv2(graphs_of(graph, 2)[1], hidden).squeeze(1)
         return out if self.head is None else self.head(ACTIVATIONS[self.settings.activation](out))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
 from hgeo.graph import GraphLike, diffuse, weighted_sum
-from hgeo.models._network import ACTIVATIONS, FeatureLinear, Network, linear_head, looped
+from hgeo.models._network import ACTIVATIONS, FeatureLinear, Network, graphs_of, linear_head, looped
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
 from hgeo.models._settings import Choice, Range, Settings, setting, share, whole
@@ -47,6 +47,7 @@ class GraphConv(nn.Module):
         """(num_dst, dim) sums of x (num_src, dim)."""
         given = looped(graph, x)
         inside, outside = given.in_degrees.to(x.dtype).rsqrt(), given.out_degrees.to(x.dtype).clamp(min=1).rsqrt()
+        inside = inside if given.of_all is None else inside * given.of_all.to(x.dtype)
         weights = inside.index_select(0, given.row) * outside.index_select(0, given.col)
         if given.padding is not None:
             weights = torch.where(given.padding, 0.0, weights)
@@ -116,10 +117,12 @@ class GCN(Network):
         self.head = linear_head(own.readout, dim, num_classes)
 
     def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
-        return ACTIVATIONS[self.settings.activation](self.conv1(graph, self.linear1(x)))
+        first, _ = graphs_of(graph, 2)
+        return ACTIVATIONS[self.settings.activation](self.conv1(first, self.linear1(x)))
 
     def classify(self, graph: GraphLike, hidden: Tensor) -> Tensor:
         u = self.linear2(hidden)
-        out = diffuse(lambda z: self.conv2(graph, z), u, self.settings.steps, self.settings.restart)
+        _, last = graphs_of(graph, 2)
+        out = diffuse(lambda z: self.conv2(last, z), u, self.settings.steps, self.settings.restart)
         out = out if self.bias2 is None else out + self.bias2
         return out if self.head is None else self.head(ACTIVATIONS[self.settings.activation](out))

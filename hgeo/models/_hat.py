@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
 from hgeo.graph import Distance, GraphLike, Uniform
-from hgeo.models._network import ACTIVATIONS, linear_head
+from hgeo.models._network import ACTIVATIONS, Round, graphs_of, linear_head
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
 from hgeo.models._settings import Choice, Range, Settings, setting, share, whole
@@ -181,31 +181,42 @@ class HAT(nn.Module):
         """Where :meth:`embed` puts the nodes."""
         return self.conv1.manifold
 
+    @property
+    def rounds(self) -> tuple[Round, ...] | None:
+        """What is done along the graph of each layer, one after the other; None of a last layer of several steps."""
+        if self.settings.steps > 1:
+            return None
+        convs = (self.conv1, *self.between)
+        of_radii = [conv.radii if conv.needs_mean_radius else None for conv in (*convs, self.conv2)]
+        return tuple(map(Round, (*convs, self._logits), of_radii))
+
     def embed(self, graph: GraphLike | Sequence[GraphLike], x: Tensor) -> Tensor:
         """The layer before the last: points of :attr:`hidden_manifold`."""
-        return manifolds.exp0(self.conv1.manifold, self._hidden(self._graphs(graph), x))
+        graphs = graphs_of(graph, self.settings.layers)
+        return manifolds.exp0(self.conv1.manifold, self._hidden(graphs, x, [None] * len(graphs)))
 
-    def forward(self, graph: GraphLike | Sequence[GraphLike], x: Tensor) -> Tensor:
-        """Logits, a row a node; of a list of blocks, one a layer, a row a destination of the last."""
-        graphs = self._graphs(graph)
-        out: Tensor = self.conv2(graphs[-1], self._hidden(graphs, x))
-        return out if self.head is None else self.head(out)
+    def forward(
+        self, graph: GraphLike | Sequence[GraphLike], x: Tensor, mean_radii: Sequence[Tensor | None] | None = None
+    ) -> Tensor:
+        """Logits, a row a node; of a list of blocks, one a layer, a row a destination of the last.
 
-    def _hidden(self, graphs: list[GraphLike], x: Tensor) -> Tensor:
+        ``mean_radii`` are the mean radii of the larger graph that the blocks belong to, one a layer; without them a
+        layer takes those of the rows that it sees.
+        """
+        graphs = graphs_of(graph, self.settings.layers)
+        radii = [None] * len(graphs) if mean_radii is None else list(mean_radii)
+        return self._logits(graphs[-1], self._hidden(graphs, x, radii), mean_radius=radii[-1])
+
+    def _hidden(self, graphs: Sequence[GraphLike], x: Tensor, radii: Sequence[Tensor | None]) -> Tensor:
         """Tangent rows of the layer before the last."""
-        rows: Tensor = self.conv1(graphs[0], x)
-        for conv, graph in zip(self.between, graphs[1:-1], strict=True):
-            rows = conv(graph, rows)
+        rows: Tensor = self.conv1(graphs[0], x, mean_radius=radii[0])
+        for conv, graph, radius in zip(self.between, graphs[1:-1], radii[1:-1], strict=True):
+            rows = conv(graph, rows, mean_radius=radius)
         return rows
 
-    def _graphs(self, graph: GraphLike | Sequence[GraphLike]) -> list[GraphLike]:
-        """The graph of each layer: the same one, or a block each."""
-        layers = self.settings.layers
-        if not isinstance(graph, list | tuple):
-            return [graph] * layers
-        if len(graph) != layers:
-            raise ValueError(f"HAT: {layers} layers take a graph, or a list of {layers} blocks; got {len(graph)}")
-        return list(graph)
+    def _logits(self, graph: GraphLike, rows: Tensor, mean_radius: Tensor | None = None) -> Tensor:
+        out: Tensor = self.conv2(graph, rows, mean_radius=mean_radius)
+        return out if self.head is None else self.head(out)
 
 
 def attention_options(settings: HATSettings, beta: float, manifold: geoopt.Manifold) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hgeo import manifolds
 from hgeo._geoopt import geoopt
 from hgeo.graph import GraphLike
 from hgeo.models._hat import manifold_like
-from hgeo.models._network import ACTIVATIONS
+from hgeo.models._network import ACTIVATIONS, Round, graphs_of
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
 from hgeo.models._settings import Choice, Range, Settings, setting, share
@@ -73,17 +73,26 @@ class HGCN(nn.Module):
         """Where :meth:`embed` puts the nodes."""
         return self.conv1.manifold
 
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """What is done along the graph of each layer, one after the other."""
+        return Round(self._hidden_rows), Round(self._logits)
+
     def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
         """The hidden layer: points of :attr:`hidden_manifold`."""
-        return manifolds.exp0(self.conv1.manifold, self._hidden_rows(graph, x))
+        return manifolds.exp0(self.conv1.manifold, self._hidden_rows(graphs_of(graph, 2)[0], x))
 
     def forward(self, graph: GraphLike, x: Tensor) -> Tensor:
-        logits: Tensor = self.conv2(graph, self.drop(self._hidden_rows(graph, x)))
-        return logits
+        first, last = graphs_of(graph, 2)
+        return self._logits(last, self._hidden_rows(first, x))
 
     def _hidden_rows(self, graph: GraphLike, x: Tensor) -> Tensor:
         rows: Tensor = self.conv1(graph, feature_dropout(x, self.settings.feat_drop, self.training))
         return rows
+
+    def _logits(self, graph: GraphLike, rows: Tensor) -> Tensor:
+        logits: Tensor = self.conv2(graph, self.drop(rows))
+        return logits
 
 
 def _without_the_space_of_dropout(model: nn.Module, state: dict[str, Tensor], prefix: str, *rest: Any) -> None:

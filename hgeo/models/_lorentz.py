@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -11,7 +13,8 @@ from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
-from hgeo.models._network import linear_head
+from hgeo.graph import GraphLike
+from hgeo.models._network import Round, graphs_of, linear_head
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
 from hgeo.models._settings import Choice, Range, Settings, setting, share, whole
@@ -85,24 +88,40 @@ class LorentzNet(nn.Module):
         """How many steps away a node's output looks."""
         return len(self.convs)
 
-    def embed(self, graph: Any, x: Tensor) -> Tensor:
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """What is done along the graph of each layer, one after the other."""
+        between = [Round(functools.partial(self._next, conv)) for conv in list(self.convs)[1:-1]]
+        return Round(self._first), *between, Round(self._logits)
+
+    def embed(self, graph: GraphLike | Sequence[GraphLike], x: Tensor) -> Tensor:
         """The layer before the last: points of the hidden space."""
-        return self._points(self._hidden(graph, x))
+        return self._points(self._hidden(graphs_of(graph, len(self.convs)), x))
 
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
-        """Logits, a row a node."""
-        own = self.settings
-        hidden = F.dropout(self._hidden(graph, x), own.hidden_drop, self.training)
-        logits = manifolds.log0(self.hidden_manifold, self._points(self.convs[-1](graph, hidden)))
-        return logits if self.head is None else self.head(logits)
+    def forward(self, graph: GraphLike | Sequence[GraphLike], x: Tensor) -> Tensor:
+        """Logits, a row a node; of a list of blocks, one a layer, a row a destination of the last."""
+        graphs = graphs_of(graph, len(self.convs))
+        return self._logits(graphs[-1], self._hidden(graphs, x))
 
-    def _hidden(self, graph: Any, x: Tensor) -> Tensor:
+    def _hidden(self, graphs: Sequence[GraphLike], x: Tensor) -> Tensor:
         """Spatial coordinates of the layer before the last."""
-        own = self.settings
-        s: Tensor = self.convs[0](graph, feature_dropout(x, own.feat_drop, self.training))
-        for conv in list(self.convs)[1:-1]:
-            s = conv(graph, F.dropout(s, own.hidden_drop, self.training))
+        s = self._first(graphs[0], x)
+        for conv, graph in zip(list(self.convs)[1:-1], graphs[1:-1], strict=True):
+            s = self._next(conv, graph, s)
         return s
+
+    def _first(self, graph: GraphLike, x: Tensor) -> Tensor:
+        s: Tensor = self.convs[0](graph, feature_dropout(x, self.settings.feat_drop, self.training))
+        return s
+
+    def _next(self, conv: nn.Module, graph: GraphLike, s: Tensor) -> Tensor:
+        out: Tensor = conv(graph, F.dropout(s, self.settings.hidden_drop, self.training))
+        return out
+
+    def _logits(self, graph: GraphLike, s: Tensor) -> Tensor:
+        points = self._points(self._next(self.convs[-1], graph, s))
+        logits = manifolds.log0(self.hidden_manifold, points)
+        return logits if self.head is None else self.head(logits)
 
     def _points(self, s: Tensor) -> Tensor:
         return manifolds.geometry(self.hidden_manifold).from_spatial(self.hidden_manifold, s)

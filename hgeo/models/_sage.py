@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from hgeo._geoopt import geoopt
 from hgeo.graph import GraphLike, as_graph, weighted_sum
-from hgeo.models._network import ACTIVATIONS, FeatureLinear, Network
+from hgeo.models._network import ACTIVATIONS, FeatureLinear, Network, graphs_of
 from hgeo.models._recipes import recipes
 from hgeo.models._registry import register
 from hgeo.models._settings import Choice, Range, Settings, setting, share
@@ -50,7 +50,7 @@ class SAGEConv(nn.Module):
         given = as_graph(graph, num_nodes=x.shape[0])
         x = feature_dropout(x, self.drop, self.training)
         own = self.fc_self(x)[: given.num_dst]
-        mean = (1 / given.in_degrees.clamp(min=1).to(own.dtype)).index_select(0, given.row).unsqueeze(1)
+        mean = (1 / given.edges_into.clamp(min=1).to(own.dtype)).index_select(0, given.row).unsqueeze(1)
         values = self.fc_neigh(x).unsqueeze(1)
         out = own + weighted_sum(given, mean, values, backend=self.backend).squeeze(1)
         return out if self.fc_self.bias is None else out + self.fc_self.bias
@@ -91,8 +91,8 @@ class SAGE(Network):
         self.conv2 = SAGEConv(dim, num_classes, drop=own.hidden_drop, bias=own.bias, backend=backend)
 
     def embed(self, graph: GraphLike, x: Tensor) -> Tensor:
-        return ACTIVATIONS[self.settings.activation](self.conv1(graph, x))
+        return ACTIVATIONS[self.settings.activation](self.conv1(graphs_of(graph, 2)[0], x))
 
     def classify(self, graph: GraphLike, hidden: Tensor) -> Tensor:
-        out: Tensor = self.conv2(graph, hidden)
+        out: Tensor = self.conv2(graphs_of(graph, 2)[1], hidden)
         return out

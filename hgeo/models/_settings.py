@@ -61,7 +61,7 @@ def share(default: float, meaning: str, *, search: Range | Choice | None = None)
     return setting(default, meaning, rule=_Rule("a number in [0, 1)", 0.0, 1.0), search=search)
 
 
-def whole(default: int, meaning: str, *, low: int = 1, search: Range | Choice | None = None) -> Any:
+def whole(default: int | None, meaning: str, *, low: int = 1, search: Range | Choice | None = None) -> Any:
     """A field that is a whole number from ``low`` on."""
     return setting(default, meaning, rule=_Rule(f"a whole number from {low} on", low), search=search)
 
@@ -87,7 +87,8 @@ class TrainSettings(Settings):
     """How a model is trained, whichever it is.
 
     A run ends after ``epochs``, or when ``patience`` epochs have passed since the best one; not before ``min_epochs``,
-    for models whose first epochs are worse than chance.
+    for models whose first epochs are worse than chance. With a ``batch_size`` an epoch goes through the examples in
+    batches, which see ``fanout`` neighbours of each node, a number a layer.
     """
 
     lr: float = setting(
@@ -100,6 +101,22 @@ class TrainSettings(Settings):
     epochs: int = whole(400, "at most so many epochs")
     patience: int = whole(80, "epochs without a better one before a run ends")
     min_epochs: int = whole(0, "at least so many epochs", low=0)
+    batch_size: int | None = whole(None, "examples of a step, of all processes together; None: all at once")
+    fanout: str = setting("all", "neighbours that a batch sees, a number a layer, such as 10,10; all: every one")
+
+    @property
+    def fanouts(self) -> tuple[int, ...] | None:
+        """Neighbours of each layer, -1: all; None where every layer sees all.
+
+        >>> TrainSettings(batch_size=32, fanout="10,all").fanouts
+        (10, -1)
+        """
+        words = [word.strip() for word in self.fanout.split(",")]
+        if words == ["all"]:
+            return None
+        if not all(word in ("all", "-1") or (word.isdecimal() and int(word) > 0) for word in words):
+            raise ValueError(f"fanout is {self.fanout!r}, expected numbers from 1 on or 'all', such as 10,10")
+        return tuple(-1 if word in ("all", "-1") else int(word) for word in words)
 
 
 # The types of the fields of a class: to find them takes longer than a step of a small network.
@@ -121,7 +138,7 @@ def check_settings(settings: Any) -> None:
             kinds = get_args(declared[field.name]) or (declared[field.name],)
             fits = any(type(value) is kind or (kind is float and type(value) is int) for kind in kinds)
             expected = " or ".join("None" if kind is type(None) else kind.__name__ for kind in kinds)
-        if rule is not None and (not fits or not rule.admits(value)) and isinstance(value, int | float):
+        if rule is not None and isinstance(value, int | float) and (not fits or not rule.admits(value)):
             fits, expected = False, rule.expected
         if not fits:
             raise ValueError(f"{field.name} is {value!r}, expected {expected}")
@@ -156,7 +173,7 @@ def assign(options: Mapping[str, Any], *groups: tuple[str, Any, Sequence[str]]) 
     0.1
     >>> assign({"speed": 0.1}, ("training", TrainSettings(epochs=9), ()))
     Traceback (most recent call last):
-    ValueError: no setting speed; training has lr, weight_decay, label_smoothing, epochs, patience, min_epochs
+    ValueError: no setting speed; training has lr, weight_decay, label_smoothing, epochs, patience, min_epochs, ...
     """
     owners = [Group(*group) for group in groups]
     known = {name for group in owners for name in group.names()}

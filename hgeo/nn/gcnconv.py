@@ -199,7 +199,9 @@ def _norm_factors(graph: Graph, norm: str, dtype: torch.dtype, weight: Tensor | 
     tracing = torch.compiler.is_compiling()
     factors: tuple[Tensor, Tensor] | None = None if tracing else graph.cache.get((norm, dtype))
     if factors is None:
-        factors = _factors(norm, graph.in_degrees.to(dtype), graph.out_degrees.to(dtype))
+        source, target = _factors(norm, graph.in_degrees.to(dtype), graph.out_degrees.to(dtype))
+        all_of_them = graph.of_all
+        factors = source, target if all_of_them is None else target * all_of_them.to(dtype).unsqueeze(-1)
         if not tracing:
             graph.cache[norm, dtype] = factors
     return factors

@@ -25,7 +25,7 @@ from hgeo.graph import (
     plan,
 )
 from hgeo.nn._edges import Attention, Edges, FillValue, GraphLayer
-from hgeo.nn._inputs import dropout, dropout_factors, edge_numbers
+from hgeo.nn._inputs import dropout, dropout_factors, edge_numbers, linear
 from hgeo.nn._layer import check_shares, choice, manifold_of_heads, point_parameter
 
 __all__ = ["HATConv"]
@@ -206,6 +206,16 @@ class HATConv(GraphLayer):
             **self._terms(edges, edge_bias, own, return_attention),
         )
         return (y, Attention(*edges.graph.to_caller_order(weights))) if weights is not None else y
+
+    @property
+    def needs_mean_radius(self) -> bool:
+        """Whether the score divides by the mean radius of all nodes."""
+        return isinstance(self.score, Distance) and self.score.radius_norm
+
+    def radii(self, x: Tensor) -> Tensor:
+        """(nodes, heads) radii of projected rows, whose mean over a whole graph is its ``mean_radius``."""
+        u = linear(self.coordinates(x), self.weight).to(self.weight.dtype)
+        return torch.linalg.vector_norm(u.view(x.shape[0], self.heads, -1), dim=-1)
 
     @property
     def steps(self) -> tuple[Score, Aggregate, Finish]:

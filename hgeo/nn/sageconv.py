@@ -131,7 +131,7 @@ class SAGEConv(GraphLayer):
         if self.aggregate == "midpoint":
             return manifolds.lower(self.manifold, sums)
         if edges.weight is None:
-            total = graph.in_degrees.to(u.dtype)
+            total = graph.edges_into.to(u.dtype)
         else:
             total, _ = graph.weighted_degrees(edges.weight.squeeze(-1))
         return manifolds.exp0(self.manifold, sums / torch.where(total > 0, total, 1.0).unsqueeze(-1))

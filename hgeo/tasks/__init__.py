@@ -7,7 +7,7 @@ functions of what a model gives and of what is right. Knows data, models' settin
 
 # Names are listed in the order in which the tasks are imported: nodes first.
 # ruff: noqa: I001
-from hgeo.tasks._task import Epoch, NoSettings, Part, Task, find_task, register_task, task_names
+from hgeo.tasks._task import Batch, Epoch, NoSettings, Part, Task, find_task, register_task, task_names
 from hgeo.tasks._nodes import Nodes
 from hgeo.tasks._links import Links, LinksSettings, link_heuristics, link_scores
 from hgeo.tasks._link_split import LinkSplit, draw_non_links, official_links, split_links
@@ -20,6 +20,7 @@ from hgeo.tasks._statistics import GraphStatistics, graph_statistics, hyperbolic
 
 __all__ = [
     "NODE_BASELINES",
+    "Batch",
     "Distances",
     "DistancesSettings",
     "Epoch",

@@ -16,7 +16,7 @@ from hgeo import manifolds
 from hgeo.data import DataError, Dataset
 from hgeo.models import Settings, share, whole
 from hgeo.tasks._points import PointsAndPairs, decoder_of
-from hgeo.tasks._task import Epoch, Part, Task, register_task
+from hgeo.tasks._task import Batch, Epoch, Part, Task, register_task
 
 __all__ = ["Distances", "DistancesSettings"]
 
@@ -119,12 +119,21 @@ class Distances(Task):
         if len(steps) > self.settings.batch:
             chosen = torch.from_numpy(epoch.generator.integers(len(steps), size=self.settings.batch)).to(steps.device)
             pairs, steps = pairs[:, chosen], steps[chosen]
-        return (decoder_of(model)(output, pairs) / steps - 1).square().mean()
+        return _loss(decoder_of(model)(output, pairs), steps)
+
+    @property
+    def num_examples(self) -> int:
+        return len(self._steps["train"])
+
+    def batch(self, chosen: Tensor, epoch: Epoch) -> Batch:
+        nodes, rows = self._pairs["train"][:, chosen].unique(return_inverse=True)
+        steps = self._steps["train"][chosen]
+        return Batch(nodes, lambda model, output: _loss(decoder_of(model)(output, rows), steps))
 
     def evaluate(self, model: nn.Module, output: Tensor, part: Part) -> dict[str, float]:
         steps = self._steps[part]
         found = decoder_of(model)(output, self._pairs[part])
-        return {"loss": float((found / steps - 1).square().mean()), **_judged(found, steps)}
+        return {"loss": float(_loss(found, steps)), **_judged(found, steps)}
 
     def watched(self, scores: Mapping[str, float]) -> tuple[float, ...]:
         return (-scores["val_relative_error"],)
@@ -156,6 +165,10 @@ def _all_pairs(dataset: Dataset, generator: np.random.Generator) -> tuple[Array,
     steps = shortest_path(graph, unweighted=True, indices=chosen)[:, chosen]
     i, j = np.nonzero(np.triu(np.isfinite(steps), 1))
     return np.stack([chosen[i], chosen[j]]), steps[i, j].astype(np.float32)
+
+
+def _loss(found: Tensor, steps: Tensor) -> Tensor:
+    return (found / steps - 1).square().mean()
 
 
 def _judged(found: Tensor, steps: Tensor) -> dict[str, float]:

@@ -17,7 +17,7 @@ from hgeo.models import Settings, setting, share, whole
 from hgeo.nn import DECODERS, decoder
 from hgeo.tasks._link_split import LinkSplit, draw_non_links, official_links, split_links
 from hgeo.tasks._points import PointsAndPairs, decoder_of
-from hgeo.tasks._task import Epoch, Part, Task, register_task
+from hgeo.tasks._task import Batch, Epoch, Part, Task, register_task
 
 __all__ = ["Links", "LinksSettings", "link_heuristics", "link_scores"]
 
@@ -104,6 +104,29 @@ class Links(Task):
         positive = self.links.train_pos[:, self._asked(epoch)]
         negative = draw_non_links(self.links, positive.shape[1], seed=(epoch.seed, epoch.number))
         return _loss(*_logits(model, output, positive, negative))
+
+    @property
+    def num_examples(self) -> int:
+        return self.links.train_pos.shape[1]
+
+    def batch(self, chosen: Tensor, epoch: Epoch) -> Batch:
+        """These links and as many negatives, drawn by the seed, the epoch and the first of the links.
+
+        The graph lacks these links meanwhile, unless ``mask`` is 0.
+        """
+        if self.settings.mask and self.dataset.counted is not None:
+            raise ValueError(
+                "features of degrees would tell the links that a batch asks for; leave out +degrees, or set mask=0"
+            )
+        positive = self.links.train_pos[:, chosen]
+        negative = draw_non_links(self.links, len(chosen), seed=(epoch.seed, epoch.number, int(chosen[0])))
+        nodes, rows = torch.cat([positive, negative], dim=1).unique(return_inverse=True)
+
+        def loss(model: nn.Module, output: Tensor) -> Tensor:
+            return _loss(*_logits(model, output, *rows.split(len(chosen), dim=1)))
+
+        hidden = None if self.settings.mask == 0 else torch.cat([positive, positive.flip(0)], dim=1)
+        return Batch(nodes, loss, hidden)
 
     def evaluate(self, model: nn.Module, output: Tensor, part: Part) -> dict[str, float]:
         positive, negative = _logits(model, output, *self._pairs(part))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from hgeo.tasks._classification import accuracy, binary_f1, macro_f1
 from hgeo.tasks._clustering import clustering_nmi
 from hgeo.tasks._node_baselines import node_baselines
-from hgeo.tasks._task import Epoch, Part, Task, register_task
+from hgeo.tasks._task import Batch, Epoch, Part, Task, register_task
 
 __all__ = ["Nodes"]
 
@@ -39,8 +39,18 @@ class Nodes(Task):
         return index
 
     def loss(self, model: nn.Module, output: Tensor, epoch: Epoch) -> Tensor:
-        smoothing = epoch.training.label_smoothing
-        return F.cross_entropy(output, self._labels("train"), label_smoothing=smoothing)
+        return self._loss(output, self._labels("train"), epoch)
+
+    @property
+    def num_examples(self) -> int:
+        return len(self.dataset.train_idx)
+
+    def batch(self, chosen: Tensor, epoch: Epoch) -> Batch:
+        nodes = self.dataset.train_idx[chosen]
+        return Batch(nodes, lambda model, output: self._loss(output, self.dataset.labels[nodes], epoch))
+
+    def _loss(self, output: Tensor, labels: Tensor, epoch: Epoch) -> Tensor:
+        return F.cross_entropy(output, labels, label_smoothing=epoch.training.label_smoothing)
 
     def evaluate(self, model: nn.Module, output: Tensor, part: Part) -> dict[str, float]:
         labels = self._labels(part)

@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from hgeo import manifolds
+from hgeo.models import Round
 
 __all__ = ["PointsAndPairs", "decoder_of"]
 
@@ -26,13 +27,25 @@ class PointsAndPairs(nn.Module):
         """Where the points are."""
         return self.network.hidden_manifold
 
-    def forward(self, graph: Any, x: Tensor) -> Tensor:
+    @property
+    def rounds(self) -> tuple[Round, ...] | None:
+        """Those of the network, the last one with points as its output."""
+        own = None if hasattr(self.network, "points") else getattr(self.network, "rounds", None)
+        if not own:
+            return own
+
+        def to_points(*rows: Any, **more: Any) -> Tensor:
+            return manifolds.exp0(self.hidden_manifold, own[-1].run(*rows, **more))
+
+        return (*own[:-1], own[-1]._replace(run=to_points))
+
+    def forward(self, graph: Any, x: Tensor, **more: Any) -> Tensor:
         """Points, a row a node."""
         own = getattr(self.network, "points", None)
         if own is not None:
-            points: Tensor = own(graph, x)
+            points: Tensor = own(graph, x, **more)
             return points
-        return manifolds.exp0(self.hidden_manifold, self.network(graph, x))
+        return manifolds.exp0(self.hidden_manifold, self.network(graph, x, **more))
 
     def embed(self, graph: Any, x: Tensor) -> Tensor:
         """The same points: for pictures."""

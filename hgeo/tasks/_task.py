@@ -17,7 +17,7 @@ from hgeo.data import Dataset
 if TYPE_CHECKING:
     from hgeo.models import TrainSettings
 
-__all__ = ["Epoch", "NoSettings", "Part", "Task", "find_task", "register_task", "task_names"]
+__all__ = ["Batch", "Epoch", "NoSettings", "Part", "Task", "find_task", "register_task", "task_names"]
 
 Part: TypeAlias = Literal["train", "val", "test"]
 
@@ -33,6 +33,18 @@ class Epoch(NamedTuple):
     def generator(self) -> np.random.Generator:
         """Random numbers that depend on the seed and the epoch alone."""
         return np.random.default_rng([self.seed, self.number])
+
+
+class Batch(NamedTuple):
+    """Some examples of training: the nodes whose outputs they need, each once, and their loss from these outputs.
+
+    ``loss(model, output)`` gets a row for each of the ``nodes``, in their order. ``hidden`` are (2, M) edges that no
+    message goes along meanwhile.
+    """
+
+    nodes: Tensor
+    loss: Callable[[nn.Module, Tensor], Tensor]
+    hidden: Tensor | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,6 +108,15 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def loss(self, model: nn.Module, output: Tensor, epoch: Epoch) -> Tensor:
         """What an epoch minimises. ``output`` is what the model gives for the nodes of the part ``train``."""
+
+    @property
+    def num_examples(self) -> int | None:
+        """How many examples an epoch of batches goes through; None: the task cannot be trained in batches."""
+        return None
+
+    def batch(self, chosen: Tensor, epoch: Epoch) -> Batch:
+        """The examples of these numbers, from 0 to ``num_examples``; all of them have the loss of :meth:`loss`."""
+        raise NotImplementedError(f"{type(self).__name__} has examples, but no batch of them")
 
     @abc.abstractmethod
     def evaluate(self, model: nn.Module, output: Tensor, part: Part) -> dict[str, float]:

@@ -16,12 +16,13 @@ from torch import Tensor, nn
 from hgeo.data import Dataset
 from hgeo.models import TrainSettings
 from hgeo.tasks import Epoch, Nodes, Task
+from hgeo.train._batches import source_for
 from hgeo.train._folder import RunFolder
 from hgeo.train._interrupt import deferred_interrupt
 from hgeo.train._monitor import curvature_reader, curvatures, inspect
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._progress import Progress, copy_state, restore, snapshot
-from hgeo.train._views import full_view, view_for
+from hgeo.train._team import Team
 
 __all__ = ["FitResult", "TrainingError", "TrainingWarning", "fit"]
 
@@ -74,7 +75,7 @@ class _Run:
         torch.manual_seed(seed)
         self.model, self.task, self.settings, self.seed = model, task, settings, seed
         self.optimizer = make_optimizer(model, lr=settings.lr, weight_decay=settings.weight_decay)
-        self.train, self.val = (view_for(model, task.dataset, task.nodes(part)) for part in ("train", "val"))
+        self.team, self.source = Team(), source_for(model, task, settings)
         self.at, self.best = Progress(), copy_state(model)
         self.read_curvatures = curvature_reader(model)
 
@@ -85,22 +86,22 @@ class _Run:
         return at.epoch < settings.epochs and not late
 
     def step(self) -> float:
-        """One step of the optimizer; gives the loss before it."""
+        """An epoch: a step of the optimizer a batch; gives the mean of the losses before each step."""
         self.model.train()
-        self.optimizer.zero_grad(set_to_none=True)
-        epoch = Epoch(self.at.epoch, self.seed, self.settings)
-        seen = self.task.seen(epoch)
-        view = self.train if seen is None else full_view(seen, self.task.nodes("train"))
-        loss = self.task.loss(self.model, view.output(self.model), epoch)
-        loss.backward()
-        self.optimizer.step()
-        return float(loss.detach())
+        total = 0.0
+        for share, loss in self.source.losses(Epoch(self.at.epoch, self.seed, self.settings)):
+            self.optimizer.zero_grad(set_to_none=True)
+            with self.team.answering():
+                loss.backward()
+            self.optimizer.step()
+            total += share * float(loss.detach())
+        return self.team.sum(total)
 
     @torch.no_grad()
     def judge(self) -> dict[str, float]:
         """Validation scores as they are now."""
         self.model.eval()
-        found = self.task.evaluate(self.model, self.val.output(self.model), "val")
+        found = self.task.evaluate(self.model, self.source.output("val"), "val")
         return {f"val_{name}": value for name, value in found.items()}
 
     def keep(self, scores: dict[str, float]) -> None:
@@ -114,7 +115,7 @@ class _Run:
 
     def monitor(self) -> dict[str, float | None]:
         """How the network is; a warning if something in it has stopped working."""
-        health = inspect(self.model, self.val.graph, self.val.features)
+        health = inspect(self.model, *self.source.probe())
         problem, said = health.warning(), {text.split()[0] for text in self.at.warnings}
         # An untrained network may look odd; and what was said once need not be said again.
         if problem is not None and self.at.epoch > 0 and problem.split()[0] not in said:
@@ -128,8 +129,7 @@ class _Run:
     @torch.no_grad()
     def result(self, extra: dict[str, Any]) -> FitResult:
         """What the model with its best weights is worth, on the whole graph."""
-        view = full_view(self.task.dataset, self.task.nodes("test"))
-        tested = self.task.evaluate(self.model, view.output(self.model), "test")
+        tested = self.task.evaluate(self.model, self.source.output("test"), "test")
         return FitResult(
             epochs=self.at.epoch,
             best_epoch=self.at.best_epoch,
@@ -167,13 +167,15 @@ def fit(
     raises :class:`Interrupted`, a ``KeyboardInterrupt``; with ``resume`` the loop goes on from there and ends in the
     same bits as if it had never stopped.
 
+    Processes that ``torchrun`` has started share out each batch, and the first of them writes ``folder``.
+
     ``on_epoch`` sees every line of the metrics, with ``best_epoch`` and ``best``, the scores of the best one;
     ``on_finish`` gets the model with its best weights, and what it returns joins the result.
     """
     run = _Run(model, data if isinstance(data, Task) else Nodes(data), settings or TrainSettings(), seed)
     if resume and folder is not None and folder.has_checkpoint:
         run.at, run.best = restore(folder, model, run.optimizer)
-    at = run.at
+    at, folder = run.at, folder if run.team.is_first else None
 
     def checkpoint() -> None:
         if folder is not None:
@@ -200,6 +202,7 @@ def fit(
                 write(row)
             if on_epoch is not None:
                 on_epoch({**row, "best_epoch": at.best_epoch, "best": at.scores})
+            asked.signal = run.team.largest(asked.signal or 0) or None  # all processes stop after the same epoch
             if asked.signal is not None:
                 checkpoint()
                 asked.obey()

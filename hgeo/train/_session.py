@@ -24,12 +24,14 @@ from hgeo.graph import backends
 from hgeo.manifolds import space as parse_space
 from hgeo.models import Sizes, TrainSettings, assign, build, find
 from hgeo.tasks import Task, find_task
+from hgeo.train._batches import check_batches
 from hgeo.train._fit import fit
 from hgeo.train._folder import RunFolder, write_json
 from hgeo.train._monitor import curvatures
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._schema import JobRecord, RunConfig, SessionRecord, read_record
 from hgeo.train._stored import reopen
+from hgeo.train._team import Team
 
 __all__ = ["Job", "Session", "embed", "load_run", "summarize"]
 
@@ -151,7 +153,10 @@ class Job(JobRecord, frozen=True):
 
     def check(self, data: Dataset | Task) -> None:
         """Raise what :meth:`run` would raise about a wrong option, before a folder is made for it."""
-        make_optimizer(self.build(data), lr=1.0, weight_decay=0.0)
+        task = data if isinstance(data, Task) else self.prepare(data)
+        model = self.build(task)
+        make_optimizer(model, lr=1.0, weight_decay=0.0)
+        check_batches(model, task, self.settings(task.dataset).training, Team())
 
     def _recognise(self, folder: RunFolder) -> None:
         """Raises ``ValueError`` if the run in a folder is another one: a file of it was changed, or damaged."""
@@ -190,7 +195,7 @@ class Job(JobRecord, frozen=True):
             return {**folder.result(), **self._described}  # of which job it is, a file is not asked
         task = data if isinstance(data, Task) else self.prepare(data)
         model, chosen = self.build(task), self.settings(task.dataset)
-        if folder is not None:
+        if folder is not None and Team().is_first:
             folder.write_config(self._config(task.dataset.origin, chosen, model))
         began = time.process_time()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hgeo.data import NAMES, Dataset, Origin, load
+from hgeo.data import NAMES, Dataset, Origin, generated, load
 
 __all__ = ["reopen"]
 
@@ -18,7 +18,7 @@ def reopen(name: str, origin: Origin | None, *, data_dir: str | Path | None, **h
     (an older one) needs ``data_dir``.
     """
     sha256 = None if origin is None else origin.sha256
-    if name in NAMES:
+    if name in NAMES or generated(name):
         return load(name, data_dir=data_dir, sha256=sha256, download=False, **how)
     if data_dir is not None:
         path = Path(data_dir).expanduser() / Path(name).name

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from hgeo.data import Dataset
 
-__all__ = ["View", "full_view", "khop_view", "layered_view", "view_for"]
+__all__ = ["View", "full_view", "khop_view", "layered_view", "take_rows", "view_for"]
 
 # A view that is nearly the whole graph saves nothing. The rule looks at sizes, not at a clock: a choice made by timing
 # would draw other dropout masks on a busy machine, and the same seed would give another result.
@@ -65,7 +65,7 @@ def khop_view(dataset: Dataset, index: Tensor, hops: int) -> View:
     chosen = torch.from_numpy(nodes).to(device)
     return View(
         as_graph(edges.to(device), num_nodes=len(nodes)),
-        _rows(dataset.features, chosen),
+        take_rows(dataset.features, chosen),
         torch.from_numpy(position[wanted]).to(device),
         edges.shape[1],
     )
@@ -101,7 +101,7 @@ def layered_view(dataset: Dataset, index: Tensor, layers: int, *, whole: bool) -
     ]
     return View(
         tuple(graphs),
-        _rows(dataset.features, torch.from_numpy(order[: sizes[0]]).to(device)),
+        take_rows(dataset.features, torch.from_numpy(order[: sizes[0]]).to(device)),
         None if in_order else torch.from_numpy(position[wanted]).to(device),
         sum(graph.num_edges for graph in graphs) // layers,
     )
@@ -153,7 +153,7 @@ def view_for(model: nn.Module, dataset: Dataset, index: Tensor | None) -> View:
     return view
 
 
-def _rows(features: Tensor, nodes: Tensor) -> Tensor:
+def take_rows(features: Tensor, nodes: Tensor) -> Tensor:
     if features.layout != torch.sparse_csr:
         return features[nodes]
     start, width = features.crow_indices(), features.crow_indices().diff()

@@ -208,7 +208,7 @@ def test_hat_is_as_deep_as_asked_and_keeps_skips_and_a_map_of_each_nodes_own(rea
     assert all(conv.self_weight for conv in (model.conv1, *model.between, model.conv2))
     hgeo.validate(model.hidden_manifold, model.embed(graph, x).detach())
     torch.testing.assert_close(model([graph] * 4, x), model(graph, x))
-    with pytest.raises(ValueError, match="HAT: 4 layers take a graph, or a list of 4 blocks; got 2"):
+    with pytest.raises(ValueError, match="4 layers take a graph, or a list of 4 blocks; got 2"):
         model([graph] * 2, x)
     with pytest.raises(ValueError, match="layers is 1, expected a whole number from 2 on"):
         HATSettings(layers=1)
