@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hgeo.kernels._symbols import NumberSymbol, RowSymbol, Step, Tape
@@ -11,20 +11,21 @@ __all__ = ["backward"]
 
 
 def backward(
-    tape: Tape, result: RowSymbol | NumberSymbol, gradient: RowSymbol | NumberSymbol
+    tape: Tape, results: Iterable[tuple[RowSymbol | NumberSymbol, RowSymbol | NumberSymbol]]
 ) -> tuple[dict[int, RowSymbol], dict[int, NumberSymbol]]:
-    """Goes through a formula backwards: from the gradient of its result to those of its rows and numbers.
+    """Goes through a formula backwards: from its results, each with its gradient, to those of its rows and numbers.
 
     The gradient of ⟨a, b⟩ by a is b, that of c·a by c is the inner product of a with what came back: so the derivative
     of coefficients times rows is coefficients times rows again.
     """
     sweep = _Sweep(tape)
-    if isinstance(result, RowSymbol) and isinstance(gradient, RowSymbol):
-        sweep.through(result, gradient)
-    elif isinstance(result, NumberSymbol) and isinstance(gradient, NumberSymbol):
-        sweep.add(result.index, gradient)
-    else:
-        raise TypeError("a row has a row for its gradient, a number has a number")
+    for result, gradient in results:
+        if isinstance(result, RowSymbol) and isinstance(gradient, RowSymbol):
+            sweep.through(result, gradient)
+        elif isinstance(result, NumberSymbol) and isinstance(gradient, NumberSymbol):
+            sweep.add(result.index, gradient)
+        else:
+            raise TypeError("a row has a row for its gradient, a number has a number")
     sealed = sorted(tape.sealed_at.items(), reverse=True)
     for index in range(len(sweep.forward) - 1, -1, -1):
         while sealed and sealed[0][1] > index:

@@ -20,7 +20,7 @@ __all__ = ["HEADER", "Argument", "write"]
 
 HEADER = 4
 """A kernel's argument is an array of integers: first row, row after the last, length of the inner axis, size of a row;
-then address, outer and inner stride of each argument; then the address of each result."""
+then address, outer and inner stride of each argument; then address and stride of each result."""
 
 _DOTS = ("dot", "careful_dot", "low_dot")
 
@@ -130,7 +130,8 @@ class _Kernel:
             load(f"%outer{n}", HEADER + 3 * n + 1)
             load(f"%inner{n}", HEADER + 3 * n + 2)
         for n in range(len(self.results)):
-            load(f"%r{n}", HEADER + 3 * len(self.arguments) + n, "ptr")
+            load(f"%r{n}", HEADER + 3 * len(self.arguments) + 2 * n, "ptr")
+            load(f"%s{n}", HEADER + 3 * len(self.arguments) + 2 * n + 1)
         out.line("%whole = and i64 %d, -8")
         out.line("%ragged = icmp ne i64 %whole, %d")
         out.line("%some = icmp ne i64 %whole, 0")
@@ -363,8 +364,10 @@ class _Kernel:
 
         def one_row(lane: str) -> None:
             at = self.outer if self.summed else out.add(f"add i64 {self.first}, {lane}")
-            start = out.add(f"mul i64 {at}, %d")
-            places = [out.add(f"getelementptr {kind}, ptr %r{n}, i64 {start}") for n, _, kind in rows]
+            places = [
+                out.add(f"getelementptr {kind}, ptr %r{n}, i64 {out.add(f'mul i64 {at}, %s{n}')}")
+                for n, _, kind in rows
+            ]
 
             def step(reader: _Reader, sums: list[str]) -> list[str]:
                 for (_, symbol, kind), place in zip(rows, places, strict=True):
@@ -380,11 +383,11 @@ class _Kernel:
         vector = value if kind == "double" else out.add(f"fptrunc {VECTOR} {value} to <{LANES} x float>")
         self._slot(f"%out{n}")
         out.line(f"store <{LANES} x {kind}> {vector}, ptr %out{n}, align 64")
-        if self.summed:
-            place = out.add(f"getelementptr {kind}, ptr %r{n}, i64 {self.outer}")
-        else:
-            place = out.add(f"getelementptr {kind}, ptr %r{n}, i64 {self.first}")
-            out.line(f"br i1 {self.full}, label %{label}.whole, label %{label}.ragged")
+        at = out.add(f"mul i64 {self.outer if self.summed else self.first}, %s{n}")
+        place = out.add(f"getelementptr {kind}, ptr %r{n}, i64 {at}")
+        if not self.summed:
+            dense = out.add(f"and i1 {self.full}, {out.add(f'icmp eq i64 %s{n}, 1')}")
+            out.line(f"br i1 {dense}, label %{label}.whole, label %{label}.ragged")
             out.label(f"{label}.whole")
             out.line(f"store <{LANES} x {kind}> {vector}, ptr {place}, align {4 if kind == 'float' else 8}")
             out.line(f"br label %{label}.done")
@@ -392,7 +395,7 @@ class _Kernel:
 
         def one_lane(lane: str) -> None:
             number = out.add(f"load {kind}, ptr {self.lane(f'%out{n}', lane, kind)}")
-            where = place if self.summed else self.lane(place, lane, kind)
+            where = place if self.summed else self.lane(place, out.add(f"mul i64 {lane}, %s{n}"), kind)
             if self.summed:
                 number = out.add(f"fadd {kind} {number}, {out.add(f'load {kind}, ptr {where}')}")
             out.line(f"store {kind} {number}, ptr {where}")

@@ -19,20 +19,23 @@ from hgeo.kernels._derivative import backward
 from hgeo.kernels._library import Compiled, compiled
 from hgeo.kernels._llvm import Argument, write
 from hgeo.kernels._symbols import NumberSymbol, RowSymbol, Tape
+from hgeo.kernels._vocabulary import Ambient
 
 __all__ = ["Operation", "plain_torch"]
 
 _KINDS = {torch.float32: "float", torch.float64: "double"}
+_PARTS = {"Number": ("Number",), "Row": ("Row",), "Ambient": ("Number", "Row")}
 
 
 class Operation:
     """An operation that is declared by one plain function, its *formula*.
 
-    The formula is written in the words of :mod:`hgeo.kernels`; its arguments are annotated as ``Row`` or ``Number``,
-    and so is its result. It is carried out on torch's tensors as it stands: that gives the form for ``torch.compile``,
-    ``torch.func``, devices other than the CPU, and derivatives of any order. On float32 and float64 tensors of the CPU
-    it is called once with symbols, written down as a loop over the rows, differentiated, compiled (llvmlite, which
-    comes with Numba) and kept in the user's cache. Where that is not possible it is torch's form again.
+    The formula is written in the words of :mod:`hgeo.kernels`; its arguments are annotated as ``Row``, ``Number`` or
+    ``Ambient`` (a vector whose first number stands apart), and so is its result. It is carried out on torch's tensors
+    as it stands: that gives the form for ``torch.compile``, ``torch.func``, devices other than the CPU, and derivatives
+    of any order. On float32 and float64 tensors of the CPU it is called once with symbols, written down as a loop over
+    the rows, differentiated, compiled (llvmlite, which comes with Numba) and kept in the user's cache. Where that is
+    not possible it is torch's form again.
 
     Rows and numbers broadcast; a number has size 1 in its last dimension, or is a float or a tensor of no dimension.
 
@@ -51,10 +54,13 @@ class Operation:
         self.formula = formula
         parameters = inspect.signature(formula).parameters.values()
         self.names = [p.name for p in parameters]
-        self.is_row = [_word(p.annotation) == "Row" for p in parameters]
-        self.gives_row = _word(inspect.signature(formula).return_annotation) == "Row"
+        self.kinds = [_word(p.annotation) for p in parameters]
+        self.gives = _word(inspect.signature(formula).return_annotation)
+        self.is_row = [kind != "Number" for kind in self.kinds]
+        self.gives_row = self.gives != "Number"
         self.curved = "k" in self.names or "c" in self.names
         self._first = self.is_row.index(True)
+        self._whole = "Ambient" not in self.kinds  # each argument is one of the kernel's
         self._signs = (True, False) if self.curved else (False,)  # hyperbolic first; a loop for that refuses k > 0
         self._kernels: dict[Any, Compiled | None] = {}
         functools.update_wrapper(self, formula)
@@ -75,7 +81,10 @@ class Operation:
         return self.forward(summed, arguments)
 
     def by_torch(self, summed: bool, arguments: Sequence[Any]) -> Any:
-        result = self.formula(*arguments)
+        given = arguments if self._whole else map(_apart, arguments, self.kinds)
+        result = self.formula(*given)
+        if isinstance(result, Ambient):
+            result = _together(result)
         if not summed:
             return result
         shapes = [a.shape[:-1] for a in arguments if isinstance(a, Tensor)]
@@ -88,7 +97,8 @@ class Operation:
         if torch.compiler.is_compiling() or not _ALLOWED.get() or _transformed():
             return False
         dtype = size = None
-        for value, is_row in zip(arguments, self.is_row, strict=True):
+        for value, kind in zip(arguments, self.kinds, strict=True):
+            is_row = kind != "Number"
             if not isinstance(value, Tensor):
                 if is_row or not isinstance(value, float | int):
                     return False
@@ -98,9 +108,12 @@ class Operation:
             if is_row:
                 if not value.dim():
                     return False
+                length = value.shape[-1] - (kind == "Ambient")
                 if dtype is None:
-                    dtype, size = value.dtype, value.shape[-1]
-                elif dtype != value.dtype or size != value.shape[-1]:
+                    dtype, size = value.dtype, length
+                elif dtype != value.dtype or size != length:
+                    return False
+                if length < 0:
                     return False
             elif value.dim() and value.shape[-1] != 1:
                 return False
@@ -137,27 +150,38 @@ class Operation:
         dtype = dtypes[self._first]
         kind = _KINDS[dtype]
         tape = Tape(eps=torch.finfo(dtype).eps, wide=dtype == torch.float64, hyperbolic=hyperbolic)
-        symbols = [tape.new_row() if row else tape.argument(n) for n, row in enumerate(self.is_row)]
-        arguments = [Argument(symbol, _KINDS[of]) for symbol, of in zip(symbols, dtypes, strict=True)]
-        result = self.formula(*symbols)
-        if not self.gives_row and not isinstance(result, NumberSymbol):
-            result = tape.constant(result)
-        results = [Argument(result, "double" if summed else kind)]
+        symbols: list[Any] = []
+        arguments: list[Argument] = []
+        for word, of in zip(self.kinds, dtypes, strict=True):
+            symbols.append(_symbol(tape, word, len(arguments)))
+            arguments += [Argument(part, _KINDS[of]) for part in _parts(tape, symbols[-1])]
+        given = len(arguments)
+        made = _parts(tape, self.formula(*symbols))
+        results = [Argument(part, "double" if summed else kind) for part in made]
         if wanted is not None:
-            gradient = tape.new_row() if self.gives_row else tape.argument(len(symbols))
-            arguments.append(Argument(gradient, kind))
-            rows, numbers = backward(tape, result, gradient)
-            results = []
-            for n, (row, want) in enumerate(zip(self.is_row, wanted, strict=True)):
-                if want and row:
-                    slope = rows.get(sum(self.is_row[:n]), RowSymbol(tape, {}))
-                    results.append(Argument(slope, kind))
-                elif want:
-                    results.append(Argument(numbers.get(n, tape.constant(0.0)), "double"))
+            gradient = _parts(tape, _symbol(tape, self.gives, given))
+            arguments += [Argument(part, kind) for part in gradient]
+            results = self._slopes(tape, arguments[:given], wanted, kind, zip(made, gradient, strict=True))
         bent: NumberSymbol | None = None
         if hyperbolic:
-            bent = tape.argument(self.names.index("k")) if "k" in self.names else -tape.argument(self.names.index("c"))
+            bent = symbols[self.names.index("k")] if "k" in self.names else -symbols[self.names.index("c")]
         return write("kernel", tape, arguments, results, bent, summed=summed and wanted is None)
+
+    def _slopes(
+        self, tape: Tape, arguments: Sequence[Argument], wanted: tuple[bool, ...], kind: str, results: Any
+    ) -> list[Argument]:
+        """The gradients of the wanted arguments: numbers in float64, since they are yet to be added up."""
+        rows, numbers = backward(tape, results)
+        slopes, place, count = [], 0, 0
+        for word, want in zip(self.kinds, wanted, strict=True):
+            for part in _PARTS[word]:
+                is_row = part == "Row"
+                slope: Any = RowSymbol(tape, {}) if is_row else tape.constant(0.0)
+                slope = rows.get(count, slope) if is_row else numbers.get(place, slope)
+                if want:
+                    slopes.append(Argument(slope, "double" if word == "Number" else kind))
+                place, count = place + 1, count + is_row
+        return slopes
 
     def run(
         self, summed: bool, arguments: Sequence[Any], wanted: tuple[bool, ...] | None, gradient: Tensor | None
@@ -165,23 +189,28 @@ class Operation:
         """Carries out the loop, forward or backward; None if there is none."""
         given = [a if isinstance(a, Tensor) else _constant(float(a)) for a in arguments]
         row = given[self._first]
-        dtype, size = row.dtype, row.shape[-1]
+        dtype, size = row.dtype, row.shape[-1] - (self.kinds[self._first] == "Ambient")
         batch = _batch(tuple([value.shape[:-1] for value in given]))
         key: tuple[Any, ...] = (tuple([value.dtype for value in given]), wanted, summed)
         if gradient is not None:
             given.append(gradient)
         integers, keep, count = _layout(given, batch, size, summed)
+        if not self._whole or self.gives == "Ambient":
+            integers = _spread(integers, (*self.kinds, self.gives), dtype.itemsize)
         if wanted is not None:
-            results = [
-                torch.empty((*batch, size if is_row else 1), dtype=dtype if is_row else torch.float64)
-                for is_row, want in zip(self.is_row, wanted, strict=True)
-                if want
-            ]
+            asked = [word for word, want in zip(self.kinds, wanted, strict=True) if want]
+            results = [_empty(batch, word, size, dtype if word != "Number" else torch.float64) for word in asked]
         elif summed:
-            results = [torch.zeros((*batch[:-1], 1, size if self.gives_row else 1), dtype=torch.float64)]
+            asked = [self.gives]
+            results = [_empty((*batch[:-1], 1), self.gives, size, torch.float64).zero_()]
         else:
-            results = [torch.empty((*batch, size if self.gives_row else 1), dtype=dtype)]
-        integers += [result.data_ptr() for result in results]
+            asked = [self.gives]
+            results = [_empty(batch, self.gives, size, dtype)]
+        for word, result in zip(asked, results, strict=True):
+            address, stride = result.data_ptr(), result.shape[-1]
+            integers += [address, stride]
+            if word == "Ambient":
+                integers += [address + result.element_size(), stride]
         array = _array(len(integers))(*integers)
         for hyperbolic in self._signs if count else ():
             kernel = self._kernels.get((*key, hyperbolic)) or self._kernel((*key, hyperbolic))
@@ -251,6 +280,22 @@ def _by_torch(
         asked = [a for a, want in zip(inner, wanted, strict=True) if want]
         found = iter(torch.autograd.grad(result, asked, gradient, create_graph=create, allow_unused=True))
     return [next(found) if want else None for want in wanted]
+
+
+# --- symbols ----------------------------------------------------------------------------------------------------------
+
+
+def _symbol(tape: Tape, word: str, place: int) -> Any:
+    if word == "Row":
+        return tape.new_row()
+    number = tape.argument(place)
+    return Ambient(number, tape.new_row()) if word == "Ambient" else number
+
+
+def _parts(tape: Tape, value: Any) -> list[Any]:
+    """The symbols that an argument or a result is made of."""
+    parts = list(value) if isinstance(value, Ambient) else [value]
+    return [part if isinstance(part, NumberSymbol | RowSymbol) else tape.constant(part) for part in parts]
 
 
 # --- arguments --------------------------------------------------------------------------------------------------------
@@ -337,6 +382,39 @@ def _layout(given: Sequence[Tensor], batch: torch.Size, size: int, summed: bool)
         keep.append(value)
         integers += [value.data_ptr(), *strides]
     return integers, keep, count
+
+
+def _spread(integers: list[int], words: Sequence[str], itemsize: int) -> list[int]:
+    """A layout in which each part of an argument has its own address."""
+    spread = integers[:4]
+    for place, word in zip(range(4, len(integers), 3), words, strict=False):
+        address, *strides = integers[place : place + 3]
+        spread += [address, *strides]
+        if word == "Ambient":
+            spread += [address + itemsize, *strides]
+    return spread
+
+
+def _empty(batch: Sequence[int], word: str, size: int, dtype: torch.dtype) -> Tensor:
+    return torch.empty((*batch, {"Number": 1, "Row": size, "Ambient": size + 1}[word]), dtype=dtype)
+
+
+def _apart(value: Any, word: str) -> Any:
+    """A tensor as a formula takes it."""
+    if word != "Ambient":
+        return value
+    # not by slicing, which fake CUDA tensors do not survive without CUDA
+    return Ambient(value.narrow(-1, 0, 1), value.narrow(-1, 1, value.shape[-1] - 1))
+
+
+def _together(point: Ambient) -> Tensor:
+    first, rest = point
+    if not isinstance(first, Tensor):
+        first = rest.new_full((1,), first)
+    if first.shape[:-1] != rest.shape[:-1]:
+        batch = torch.broadcast_shapes(first.shape[:-1], rest.shape[:-1])
+        first, rest = first.expand(*batch, 1), rest.expand(*batch, rest.shape[-1])
+    return torch.cat([first, rest], dim=-1)
 
 
 def _strided(

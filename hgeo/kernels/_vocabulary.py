@@ -10,7 +10,7 @@ tensor([25.])
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,9 +18,9 @@ from torch import Tensor
 from hgeo.kernels._symbols import NumberSymbol, RowSymbol, Tape
 
 __all__ = [
-    "Number", "Row", "analytic", "asin", "asinh", "atan", "atan2", "atanh", "careful_dot", "careful_flatness", "cos",
-    "cosh", "dot", "exp", "hyperbolic", "log", "maximum", "minimum", "rounding", "safe_sqrt", "sealed", "sin", "sinh",
-    "sqrt", "tan", "tanh", "where",
+    "Ambient", "Number", "Row", "analytic", "asin", "asinh", "atan", "atan2", "atanh", "careful_dot",
+    "careful_flatness", "careful_sum", "cos", "cosh", "dot", "exp", "hyperbolic", "log", "maximum", "minimum",
+    "rounding", "safe_sqrt", "sealed", "sin", "sinh", "sqrt", "tan", "tanh", "where",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
@@ -33,6 +33,13 @@ else:
 
     class Number:
         """A number a row: a tensor of size 1 in its last dimension, the symbol of one, or a float."""
+
+
+class Ambient(NamedTuple):
+    """A vector whose first number stands apart, as a point of a hyperboloid or of an embedded sphere has it."""
+
+    first: Any  # a number
+    rest: Any  # a row
 
 
 def _tape(*values: Any) -> Tape | None:
@@ -99,6 +106,12 @@ def dot(x: Row, y: Row) -> Number:
 def sealed(row: Row) -> Row:
     """The row itself; sums and inner products with it take it as it is and do not look into what it is made of."""
     return row.tape.seal(row) if isinstance(row, RowSymbol) else row
+
+
+def careful_sum(row: Row) -> Row:
+    """The row, :func:`sealed` where the arithmetic is no more precise than rows are: there inner products of sums that
+    cancel have no digits to spare."""
+    return row.tape.seal(row) if isinstance(row, RowSymbol) and row.tape.wide else row
 
 
 def hyperbolic(k: Number) -> bool:

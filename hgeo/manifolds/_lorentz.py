@@ -112,106 +112,39 @@ class Lorentz(geoopt.Lorentz):
             return True, None
         return False, "a vector is not Minkowski-orthogonal to its point; manifold.proju makes it so"
 
-    @hm.of_vectors
-    def projx(self, x: Tensor, *, dim: int = -1, margin: float | None = None) -> Tensor:
+    def projx(self, x: Tensor, *, dim: int = -1) -> Tensor:
         """The point with the same spatial part, within the radius that the dtype can tell apart."""
-        return self._point(self._within(x, hm.space_part(x), margin))
+        return hm.lorentz_project(x, c=self.c)
 
-    def _within(self, x: Tensor, spatial: Tensor, margin: float | None) -> Tensor:
-        # The radius that the ball's margin allows: √c|X'| = 2ρ/(1-ρ²) at ρ = √c|x|. Divided first: far beyond it the
-        # square would be infinite.
-        rho = 1 - (hm.boundary_margin(x.dtype) if margin is None else margin)
-        scaled = spatial * (torch.sqrt(self._curvature(x)) * ((1 - rho) * (1 + rho) / (2 * rho)))
-        squared = (scaled * scaled).sum(-1, keepdim=True)
-        outside = squared > 1
-        return torch.where(outside, spatial * torch.rsqrt(torch.where(outside, squared, 1.0)), spatial)
-
-    def _point(self, spatial: Tensor) -> Tensor:
-        time = torch.sqrt(1 / self._curvature(spatial) + (spatial * spatial).sum(-1, keepdim=True))
-        return torch.cat([time, spatial], dim=-1)
-
-    @hm.of_vectors
     def proju(self, x: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
-        defect = self._form(x, v)
-        # What a tangent vector gives by rounding alone is no defect: multiplied by c x₀ it would be larger than v.
-        product = (x * v).detach().abs().sum(-1, keepdim=True) * (8 * torch.finfo(v.dtype).eps)
-        rounding = torch.minimum(torch.maximum(defect.detach(), -product), product)
-        return v + self._curvature(x) * (defect - rounding) * x
+        return hm.lorentz_tangent(x, v, c=self.c)
 
-    def _height(self, x: Tensor) -> Tensor:
-        """1 + √c x₀: the point of the ball is x'/height, and its 1 - c|x|² is 2/height."""
-        return 1 + torch.sqrt(self._curvature(x)) * hm.time_part(x)
-
-    def _carried0(self, x: Tensor, u: Tensor) -> Tensor:
-        """A tangent vector at x carried to the origin: d coordinates, as long as u is."""
-        at, along = hm.space_part(x), hm.space_part(u)
-        turn = torch.sqrt(self._curvature(x)) * (at * along).sum(-1, keepdim=True) / (hm.time_part(x) * self._height(x))
-        return along - turn * at
-
-    def _carried(self, y: Tensor, a: Tensor) -> Tensor:
-        """Back from the origin to y."""
-        at, c = hm.space_part(y), self._curvature(y)
-        along = (at * a).sum(-1, keepdim=True)
-        return torch.cat([torch.sqrt(c) * along, a + c * along / self._height(y) * at], dim=-1)
-
-    @hm.of_vectors
     def egrad2rgrad(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
-        return self.proju(x, torch.cat([-hm.time_part(u), hm.space_part(u)], dim=-1))
+        return hm.lorentz_egrad2rgrad(x, u, c=self.c)
 
     def inner(
         self, x: Tensor | None, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False, dim: int = -1
     ) -> Tensor:
-        """⟨u, v⟩ of tangent vectors at x, never negative for u = v; without a point (None) their Minkowski product."""
+        """⟨u, v⟩ of tangent vectors at x, never negative for u = v; without a point (None) their Minkowski product, and
+        where x is no point, as geoopt's callers may have it."""
         if x is None:
             return self._form(u, u if v is None else v, keepdim)
-        return self._inner(x, u, v, keepdim=keepdim)
-
-    @hm.of_vectors
-    def _inner(self, x: Tensor, u: Tensor, v: Tensor | None = None, *, keepdim: bool = False) -> Tensor:
-        a = self._carried0(x, u)
-        return (a * (a if v is None else self._carried0(x, v))).sum(-1, keepdim=keepdim)
+        return hm.lorentz_inner(x, u, v, c=self.c, keepdim=keepdim)
 
     def norm(self, x: Tensor, u: Tensor | None = None, *, keepdim: bool = False, dim: int = -1) -> Tensor:
         """The length of u at x; ``norm(u)``, as in geoopt, is that of its Minkowski product, which knows no point."""
         if u is None:
             return hm.safe_sqrt(self.inner(None, x, keepdim=keepdim).clamp(min=0))
-        return hm.safe_sqrt(self.inner(x, u, keepdim=keepdim))
+        return hm.lorentz_norm(x, u, c=self.c, keepdim=keepdim)
 
     def dist(self, x: Tensor, y: Tensor, *, keepdim: bool = False, dim: int = -1) -> Tensor:
         return hm.lorentz_dist(x, y, c=self.c, keepdim=keepdim)
 
     def dist0(self, x: Tensor, *, dim: int = -1, keepdim: bool = False) -> Tensor:
-        tangent = hm.lorentz_logmap0(x, c=self.c)
-        return hm.safe_sqrt((tangent * tangent).sum(-1, keepdim=keepdim))
+        return hm.lorentz_dist0(x, c=self.c, keepdim=keepdim)
 
-    @hm.of_vectors
-    def expmap(
-        self,
-        x: Tensor,
-        u: Tensor,
-        *,
-        norm_tan: bool = True,
-        project: bool = True,
-        dim: int = -1,
-        margin: float | None = None,
-    ) -> Tensor:
-        c = self._curvature(x)
-        a = self._carried0(x, self.proju(x, u) if norm_tan else u)
-        # No two points are further apart than this, and soon sinh is infinite.
-        limit = 4 * math.atanh(1 - (hm.boundary_margin(a.dtype) if margin is None else margin))
-        squared = c * (a * a).sum(-1, keepdim=True)
-        beyond = squared > limit * limit
-        a = torch.where(beyond, a * (limit * torch.rsqrt(torch.where(beyond, squared, 1.0))), a)
-        # x ⊕ exp0(a), as the layers add: a sum s of points of the ball is h (s + c|s|² x'/2) on the hyperboloid.
-        # A short step is added to x', so that none at all leaves x as it is.
-        at, step, height_x = hm.space_part(x), hm.lorentz_expmap0(a, c=c), self._height(x)
-        height, moved = self._height(step), hm.space_part(step)
-        s = at / height_x + moved / height
-        along = (moved * moved).sum(-1, keepdim=True) / height + (at * moved).sum(-1, keepdim=True) / height_x
-        y = torch.where(
-            squared < 1, at + (moved + c * along * at), height * (s + c * (s * s).sum(-1, keepdim=True) * at / 2)
-        )
-        return self._point(self._within(x, y, margin) if project else y)
+    def expmap(self, x: Tensor, u: Tensor, *, norm_tan: bool = True, project: bool = True, dim: int = -1) -> Tensor:
+        return hm.lorentz_expmap(x, u, c=self.c, project=project, tangent=not norm_tan)
 
     def retr(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
         return self.expmap(x, u, norm_tan=False)
@@ -224,48 +157,17 @@ class Lorentz(geoopt.Lorentz):
         tangent = hm.lorentz_logmap0(x, c=self.c)
         return torch.cat([torch.zeros_like(hm.time_part(tangent)), tangent], dim=-1)
 
-    def _gap(self, x: Tensor, y: Tensor) -> Tensor:
-        """c(cosh - 1)/c of the pair: 2 sinh²(√c d/2), from the accurate distance."""
-        c = self._curvature(x)
-        half = hm.lorentz_dist(x, y, c=c, keepdim=True) / 2
-        return 2 * c * half * half * hm.sin_ratio(-c * half * half) ** 2
-
-    @hm.of_vectors
     def logmap(self, x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-        c = self._curvature(x)
-        distance = hm.lorentz_dist(x, y, c=c, keepdim=True)
-        # y - cosh·x = (y - x) - (cosh - 1)·x keeps its digits for close points.
-        direction = (y - x) - self._gap(x, y) * x
-        return direction / hm.sin_ratio(-c * distance * distance)
+        return hm.lorentz_logmap(x, y, c=self.c)
 
-    @hm.of_vectors
     def transp(self, x: Tensor, y: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
-        # The ball's gyration gyr[p, -q] = 1 + 2 (w² - h w)/n between the points p of y and q of x, w = -c p∧(p - q),
-        # turns v at the origin; h and n are sums of positive terms here.
-        c, height_x, height_y = self._curvature(x), self._height(x), self._height(y)
-        p = hm.space_part(y) / height_y
-        s = p - hm.space_part(x) / height_x
-        squared = c * (s * s).sum(-1, keepdim=True)
-        half = 1 / height_x + 1 / height_y + squared / 2
-        bent = -c * p
-
-        def wedge(a: Tensor) -> Tensor:
-            return (s * a).sum(-1, keepdim=True) * bent - (bent * a).sum(-1, keepdim=True) * s
-
-        a = self._carried0(x, v)
-        turned = wedge(a)
-        return self._carried(y, a + 2 * (wedge(turned) - half * turned) / (4 / (height_x * height_y) + squared))
-
-    def _pole(self, x: Tensor) -> Tensor:
-        """The origin, once for each of the points."""
-        time = torch.rsqrt(self._curvature(x)).expand_as(hm.time_part(x))
-        return torch.cat([time, torch.zeros_like(hm.space_part(x))], dim=-1)
+        return hm.lorentz_transport(x, y, v, c=self.c)
 
     def transp0(self, y: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
-        return self.transp(self._pole(y), y, u)
+        return hm.lorentz_transport0(y, u, c=self.c)
 
     def transp0back(self, x: Tensor, u: Tensor, *, dim: int = -1) -> Tensor:
-        return self.transp(x, self._pole(x), u)
+        return hm.lorentz_transport0back(x, u, c=self.c)
 
     def transp_follow_retr(self, x: Tensor, u: Tensor, v: Tensor, *, dim: int = -1) -> Tensor:
         return self.transp(x, self.retr(x, u), v)

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from hgeo.math._contract import Curvature, geometry, same_dimension
-from hgeo.math._models import lorentz_to_ball
+from hgeo.math._hyperboloid import lorentz_to_ball
 from hgeo.math._scalars import safe_sqrt
 from hgeo.math._stereographic import lambda_x
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hgeo.kernels import Number, Operation, Row, careful_flatness, dot, maximum, minimum, sqrt, where
+from hgeo.kernels import Ambient, Number, Operation, Row, careful_flatness, dot, maximum, minimum, sqrt, where
 from hgeo.math._contract import Curvature, geometry, operation
 from hgeo.math._stereographic import lowered, mobius_scalar_mul
 
@@ -33,30 +33,26 @@ def centroid(spatial: Tensor, height: Tensor, weight: Tensor, *, k: Curvature, d
 
 
 @Operation
-def _lifted(x: Row, w: Number, k: Number) -> Row:
-    """w λ x. Weights of points near the boundary are as good as 1 + k|x|² is there; their derivatives by k cancel in
-    the sums."""
-    return w * (2 / careful_flatness(x, k)) * x
+def _lifted(x: Row, w: Number, k: Number) -> Ambient:
+    """w (λ - 1) and w λ x. Weights of points near the boundary are as good as 1 + k|x|² is there; their derivatives by
+    k cancel in the sums."""
+    factor = 2 / careful_flatness(x, k)
+    return Ambient(w * (factor - 1), w * factor * x)
 
 
-@Operation
-def _height(x: Row, w: Number, k: Number) -> Number:
-    return w * (2 / careful_flatness(x, k) - 1)
-
-
-def _steep(spatial: Row, height: Number, k: Number) -> tuple[Number, Number, Number, Number]:
+def _steep(sums: Ambient, k: Number) -> tuple[Number, Number, Number, Number]:
     """T² + k|V|², and whether that is a small difference, as near the boundary of a ball; then √-k and |V|, else 1."""
-    squared = dot(spatial, spatial)
-    length2 = height * height + k * squared
-    steep = 2 * length2 < height * height
+    squared = dot(sums.rest, sums.rest)
+    length2 = sums.first * sums.first + k * squared
+    steep = 2 * length2 < sums.first * sums.first
     return length2, steep, sqrt(where(steep, -k, 1.0)), sqrt(where(steep, squared, 1.0))
 
 
 @Operation
-def _axis(spatial: Row, height: Number, k: Number) -> Row:
+def _axis(sums: Ambient, k: Number) -> Row:
     """V/(√-k |V|)."""
-    _, _, root, extent = _steep(spatial, height, k)
-    return spatial / (root * extent)
+    _, _, root, extent = _steep(sums, k)
+    return sums.rest / (root * extent)
 
 
 @Operation
@@ -67,20 +63,20 @@ def _offset(x: Row, axis: Row, w: Number, k: Number) -> Number:
 
 
 @Operation
-def _middle(spatial: Row, height: Number, small: Number, k: Number) -> Row:
+def _middle(sums: Ambient, small: Number, k: Number) -> Row:
     # Near the boundary of a ball T² and c|V|² are huge and almost equal. There N² = (T - √c|V|)(T + √c|V|), and with
     # e = V/|V| the small factor is Σ w |√c x - e|²/(1 - c|x|²), a sum of positive terms.
-    length2, steep, root, extent = _steep(spatial, height, k)
-    return lowered(spatial, height, where(steep, root * root * small * (height + root * extent), length2), k)
+    length2, steep, root, extent = _steep(sums, k)
+    return lowered(sums.rest, sums.first, where(steep, root * root * small * (sums.first + root * extent), length2), k)
 
 
 def _midpoint(
     x: Tensor, w: Tensor, k: Curvature, total: Callable[..., Tensor], spread: Callable[[Tensor], Tensor]
 ) -> Tensor:
     """Midpoints of groups: ``total`` adds up an operation over a group, ``spread`` hands its row to its members."""
-    spatial, height = total(_lifted, x, w, k), total(_height, x, w, k)
-    small = total(_offset, x, spread(_axis(spatial, height, k)), w, k)
-    return _middle(spatial, height, small, k)
+    sums = total(_lifted, x, w, k)
+    small = total(_offset, x, spread(_axis(sums, k)), w, k)
+    return _middle(sums, small, k)
 
 
 @geometry

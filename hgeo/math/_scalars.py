@@ -14,6 +14,7 @@ values *and* derivatives (in r and in k, of any order) are right on both sides o
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from fractions import Fraction
 
@@ -27,13 +28,13 @@ from hgeo.kernels import (
     cos,
     cosh,
     maximum,
-    minimum,
     rounding,
     safe_sqrt,
     sin,
     sinh,
     tan,
     tanh,
+    where,
 )  # fmt: skip
 
 __all__ = ["arsin_ratio", "artan_ratio", "cos_ratio", "safe_sqrt", "sin_ratio", "tan_ratio"]
@@ -106,6 +107,11 @@ def cos_ratio(z: Number) -> Number:
 def arsin_ratio(z: Number) -> Number:
     r"""arsin_k(r)/r at z = k r²: asin(√z)/√z, asinh(√-z)/√-z, 1 at 0.
 
-    For z > 1, which only rounding can bring about, the value at 1 is returned.
+    For z > 1, which only rounding can bring about, the value at 1 is returned. There the arcsine has an infinite
+    derivative; it counts as 0, so that gradients stay numbers.
     """
-    return _analytic(z, _ARSIN, circular=lambda s: asin(minimum(s, 1.0)) / s, hyperbolic=lambda s: asinh(s) / s)
+    return _analytic(z, _ARSIN, circular=lambda s: _quarter_turn(s) / s, hyperbolic=lambda s: asinh(s) / s)
+
+
+def _quarter_turn(s: Number) -> Number:
+    return where(s < 1, asin(where(s < 1, s, 0.0)), math.pi / 2)

@@ -11,6 +11,13 @@ import hgeo.math as hm
 # "k" is any signed curvature, "c" positive and hyperbolic, "s" positive and spherical. Points come first and lie well
 # inside the ball of k = -0.7.
 V = (3,)
+
+
+def lift(x, c):
+    """A point of the hyperboloid."""
+    return hm.ball_to_lorentz(x, c=c)
+
+
 CASES = {
     "tan_k": ([()], lambda k, x: hm.tan_k(x, k=k), "k"),
     "artan_k": ([()], lambda k, x: hm.artan_k(x, k=k), "k"),
@@ -59,6 +66,17 @@ CASES = {
     "lorentz_expmap0": ([V], lambda c, v: hm.lorentz_expmap0(v, c=c), "c"),
     "lorentz_logmap0": ([V], lambda c, x: hm.lorentz_logmap0(x, c=c), "c"),
     "lorentz_dist": ([V, V], lambda c, x, y: hm.lorentz_dist(x, y, c=c), "c"),
+    "lorentz_dist0": ([V], lambda c, x: hm.lorentz_dist0(lift(x, c), c=c), "c"),
+    "lorentz_expmap": ([V, (4,)], lambda c, x, u: hm.lorentz_expmap(lift(x, c), u, c=c, tangent=False), "c"),
+    "lorentz_logmap": ([V, V], lambda c, x, y: hm.lorentz_logmap(lift(x, c), lift(y, c), c=c), "c"),
+    "lorentz_transport": ([V, V, (4,)], lambda c, x, y, v: hm.lorentz_transport(lift(x, c), lift(y, c), v, c=c), "c"),
+    "lorentz_transport0": ([V, (4,)], lambda c, y, v: hm.lorentz_transport0(lift(y, c), v, c=c), "c"),
+    "lorentz_transport0back": ([V, (4,)], lambda c, x, v: hm.lorentz_transport0back(lift(x, c), v, c=c), "c"),
+    "lorentz_inner": ([V, (4,), (4,)], lambda c, x, u, v: hm.lorentz_inner(lift(x, c), u, v, c=c), "c"),
+    "lorentz_norm": ([V, (4,)], lambda c, x, u: hm.lorentz_norm(lift(x, c), u, c=c), "c"),
+    "lorentz_tangent": ([V, (4,)], lambda c, x, v: hm.lorentz_tangent(lift(x, c), v, c=c), "c"),
+    "lorentz_egrad2rgrad": ([V, (4,)], lambda c, x, u: hm.lorentz_egrad2rgrad(lift(x, c), u, c=c), "c"),
+    "lorentz_project": ([(4,)], lambda c, x: hm.lorentz_project(x, c=c), "c"),
     "stereo_to_sphere": ([V], lambda k, x: hm.stereo_to_sphere(x, k=k), "s"),
     "sphere_to_stereo": ([V], lambda k, x: hm.sphere_to_stereo(x, k=k), "s"),
     "sphere_expmap0": ([V], lambda k, v: hm.sphere_expmap0(v, k=k), "s"),
