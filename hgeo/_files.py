@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TextIO
 
 __all__ = ["append_lines", "check_folders", "write_atomically"]
 
@@ -23,7 +22,7 @@ def write_atomically(path: Path, content: str | bytes, *, inside: Path | None = 
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        with open(temporary, "xb") as file:  # x: a file or link that is there already is an error
+        with _naming(path), open(temporary, "xb") as file:  # x: a file or link that is there already is an error
             file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
@@ -35,20 +34,41 @@ def write_atomically(path: Path, content: str | bytes, *, inside: Path | None = 
 
 
 @contextlib.contextmanager
-def append_lines(path: Path) -> Iterator[TextIO]:
-    """Opens a text file that is there already to write at its end; a link at its place is an error.
+def append_lines(path: Path) -> Iterator[Callable[[str], None]]:
+    """A function that writes a line at the end of a text file that is there already; a link at its place is an error.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "lines"
     >>> write_atomically(path, "one\\n")
-    >>> with append_lines(path) as file:
-    ...     _ = file.write("two\\n")
+    >>> with append_lines(path) as append:
+    ...     append("two")
     >>> path.read_text()
     'one\\ntwo\\n'
     """
     flags = os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)  # Windows has no such flag
-    with os.fdopen(os.open(path, flags), "w", encoding="utf-8") as file:
-        yield file
+    descriptor = os.open(path, flags)
+
+    def append(line: str) -> None:
+        content = f"{line}\n".encode()
+        with _naming(path):
+            while content:  # a disk that is nearly full takes a part
+                content = content[os.write(descriptor, content) :]
+
+    try:
+        yield append
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """An error of writing, of a full disk for example, says which file was to be written."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def check_folders(folder: Path, *, inside: Path) -> None:

@@ -195,9 +195,7 @@ def _planned(args: argparse.Namespace) -> Session:
         for seed in range(first, first + count)
     ]
     session = Session(jobs, path, threads=args.threads, pictures=not args.no_pictures)
-    there = session.in_the_way()
-    if there is not None:
-        raise ValueError(f"{there} is there already, and this run would write it; choose another --out")
+    session.check_free()
     return session
 
 
@@ -278,35 +276,59 @@ def _train(session: Session, together: Team, *, resume: bool) -> _Outcome:
 
     tasks: dict[tuple[Any, ...], Task] = {}
     with spoken_warnings():
-        for job in session.jobs:
-            if _data_of(job) not in tasks:
-                tasks[_data_of(job)] = job.prepare(job.load())
-        for job in session.jobs:
-            job.check(tasks[_data_of(job)])  # a wrong option speaks before a folder is made
+        unfit = _prepare(session, tasks)
         _use_threads(session, [task.dataset for task in tasks.values()])
-        if together.is_first:  # all processes have checked their data by now, and looked what is in the way
-            session.write([tasks[_data_of(job)].dataset.origin for job in session.jobs])
         first = tasks[_data_of(session.jobs[0])]
-        done = _Outcome([], [], first.beside(), first)
-        for number, job in enumerate(session.jobs):
-            folder = session.folder(job)
-            place = f" ({number + 1}/{len(session.jobs)})" if len(session.jobs) > 1 else ""
-            with _progress(f"{job.model} seed {job.seed}{place}", folder, shown=together.is_first) as on_epoch:
-                try:
-                    done.results.append(job.run(tasks[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
-                except TrainingError as error:
-                    done.failures.append(f"{job.model} seed {job.seed}: {error}")
-                    if together.is_first:
-                        folder.discard()
-        if not together.is_first:
-            return done
-        if not done.results:
-            session.discard()
-            return done
-        session.write_result(done.results, done.beside)
-        if session.pictures:
-            _draw(session, tasks)
+        done = _Outcome([], unfit, first.beside(), first)
+        # all processes have checked their data by now, and looked what is in the way
+        with session.opened(resume=resume) if together.is_first else contextlib.nullcontext():
+            if together.is_first:
+                session.write([tasks[_data_of(job)].dataset.origin for job in session.jobs])
+            for number, job in enumerate(session.jobs):
+                folder = session.folder(job)
+                place = f" ({number + 1}/{len(session.jobs)})" if len(session.jobs) > 1 else ""
+                with _progress(f"{job.model} seed {job.seed}{place}", folder, shown=together.is_first) as on_epoch:
+                    try:
+                        done.results.append(job.run(tasks[_data_of(job)], folder, resume=resume, on_epoch=on_epoch))
+                    except TrainingError as error:
+                        done.failures.append(f"{job.model} seed {job.seed}: {error}")
+                        if together.is_first:
+                            folder.discard()
+            if together.is_first:
+                _finish(session, tasks, done)
     return done
+
+
+def _finish(session: Session, tasks: dict[tuple[Any, ...], Task], done: _Outcome) -> None:
+    """The summary and the pictures of what has a result; no folder of what has none."""
+    if not done.results:
+        session.discard()
+        return
+    session.write_result(done.results, done.beside)
+    if session.pictures:
+        _draw(session, tasks)
+
+
+def _prepare(session: Session, tasks: dict[tuple[Any, ...], Task]) -> list[str]:
+    """Loads the data of each job, and takes the jobs out whose model cannot be built: a line for each such model.
+
+    Raises:
+        ValueError: none is left.
+    """
+    problems: dict[str, ValueError] = {}
+    for job in session.jobs:
+        if job.model not in problems:
+            try:
+                if _data_of(job) not in tasks:
+                    tasks[_data_of(job)] = job.prepare(job.load())
+                job.check(tasks[_data_of(job)])
+            except ValueError as error:
+                problems[job.model] = error
+    fit = [job for job in session.jobs if job.model not in problems]
+    if not fit:
+        raise next(iter(problems.values()))
+    session.jobs = fit
+    return [f"{model} is left out: {error}" for model, error in problems.items()]
 
 
 def _data_of(job: Job) -> tuple[Any, ...]:

@@ -17,7 +17,7 @@ from hgeo.data import Dataset
 from hgeo.models import TrainSettings
 from hgeo.tasks import Epoch, Nodes, Task
 from hgeo.train._batches import source_for
-from hgeo.train._folder import RunFolder
+from hgeo.train._folder import RunFolder, TrainingWarning
 from hgeo.train._interrupt import deferred_interrupt
 from hgeo.train._monitor import curvature_reader, curvatures, inspect
 from hgeo.train._optimizer import make_optimizer
@@ -28,10 +28,6 @@ __all__ = ["FitResult", "TrainingError", "TrainingWarning", "fit"]
 
 _MONITOR_EVERY = 20  # epochs between looks at radii and attention: one forward pass each
 _CHECKPOINT_SECONDS = 10.0
-
-
-class TrainingWarning(UserWarning):
-    """Training goes on, but something about it needs attention; the message says what and what to try."""
 
 
 class TrainingError(ValueError):

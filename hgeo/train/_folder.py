@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import math
+import os
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar, overload
@@ -15,11 +18,20 @@ import torch
 from torch import Tensor
 
 from hgeo._files import append_lines, check_folders, write_atomically
-from hgeo.train._schema import Metrics, Result, RunConfig, parse_json, read_json, read_record, read_scores, read_text
+from hgeo.train._lock import LOCK, locked
+from hgeo.train._schema import Metrics, Result, RunConfig, parse_json, read_json, read_record, read_scores, text_of
 
-__all__ = ["RunFolder", "load_state", "plain", "save_state", "write_json"]
+__all__ = ["DamageError", "RunFolder", "TrainingWarning", "load_state", "plain", "save_state", "write_json"]
 
 _T = TypeVar("_T")
+
+
+class DamageError(ValueError):
+    """A file of a run has lost what it held."""
+
+
+class TrainingWarning(UserWarning):
+    """Training goes on, but something about it needs attention; the message says what and what to try."""
 
 
 class RunFolder:
@@ -39,6 +51,7 @@ class RunFolder:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path).expanduser()
+        self._newest_is_whole = True  # of the checkpoints: a damaged one takes the place of none that is whole
 
     def __repr__(self) -> str:
         return f"RunFolder({str(self.path)!r})"
@@ -55,18 +68,21 @@ class RunFolder:
 
     @property
     def has_checkpoint(self) -> bool:
-        return self._checkpoint.is_file()
+        """Whether a run left a checkpoint here, damaged or not."""
+        return any(file.is_file() for file in self._checkpoints)
 
     @property
-    def _checkpoint(self) -> Path:
-        return self.path / "checkpoint" / "state.safetensors"
+    def _checkpoints(self) -> tuple[Path, Path]:
+        """The newest one, and the one before it."""
+        return self.path / "checkpoint" / "state.safetensors", self.path / "checkpoint" / "previous.safetensors"
 
     def discard(self) -> None:
         """Remove what an unfinished run has written, and the folder if nothing else is in it."""
-        check_folders(self._checkpoint.parent, inside=self.path)
-        for file in (self._checkpoint, self.path / "metrics.jsonl", self.path / "config.json"):
+        inner = self._checkpoints[0].parent
+        check_folders(inner, inside=self.path)
+        for file in (*self._checkpoints, *(self.path / name for name in ("metrics.jsonl", "config.json", LOCK))):
             file.unlink(missing_ok=True)
-        for folder in (self._checkpoint.parent, self.path):
+        for folder in (inner, self.path):
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
@@ -95,27 +111,52 @@ class RunFolder:
         save_state(self.path / "model.safetensors", dict(state))
 
     def weights(self) -> dict[str, Tensor]:
-        if self.has_checkpoint and not (self.path / "model.safetensors").exists():
+        """The weights of the best epoch.
+
+        Raises:
+            FileNotFoundError: there are none yet.
+            DamageError: they are lost, or damaged.
+        """
+        file = self.path / "model.safetensors"
+        if self.has_checkpoint and not self.is_complete and not file.exists():
             raise FileNotFoundError(
                 f"the run in {self.path} is not finished, so it has no weights yet; finish it with hgeo train --resume"
             )
-        loaded: dict[str, Tensor] = load_state(self.path / "model.safetensors")
+        try:
+            loaded: dict[str, Tensor] = load_state(file)
+        except (DamageError, FileNotFoundError) as error:
+            raise DamageError(f"{error}; hgeo train --resume writes it anew from the checkpoint") from error
         return loaded
 
     def write_checkpoint(self, state: dict[str, Any]) -> None:
-        save_state(self._checkpoint, state, inside=self.path)
+        """Write a checkpoint; the one before it stays beside it, in case that this one gets damaged."""
+        newest, previous = self._checkpoints
+        content = _packed(state)
+        check_folders(newest.parent, inside=self.path)
+        if self._newest_is_whole and newest.is_file() and not newest.is_symlink():
+            os.replace(newest, previous)
+        self._newest_is_whole = True
+        write_atomically(newest, content, inside=self.path)
 
     def checkpoint(self) -> dict[str, Any]:
+        """The newest checkpoint, or if that is damaged, with a warning, the one before it."""
+        newest, previous = self._checkpoints
         try:
-            loaded: dict[str, Any] = load_state(self._checkpoint)
-        except ValueError as error:
-            raise ValueError(f"{error}; delete it to begin the run anew") from error
-        return loaded
+            found: dict[str, Any] = load_state(newest)
+            return found
+        except (DamageError, FileNotFoundError) as error:
+            try:
+                found = load_state(previous)
+            except (DamageError, FileNotFoundError):
+                raise DamageError(f"{error}; delete its folder to begin the run anew") from error
+            warnings.warn(f"{error}; going on from the checkpoint before it", TrainingWarning, stacklevel=2)
+            self._newest_is_whole = False
+            return found
 
     def metrics(self) -> list[dict[str, Any]]:
         """The lines of ``metrics.jsonl``, one a finished epoch."""
         file = self.path / "metrics.jsonl"
-        lines = read_text(file).splitlines(keepends=True) if file.is_file() else []
+        lines = text_of(file).splitlines(keepends=True) if file.is_file() else []
         if lines and not lines[-1].endswith("\n"):
             lines.pop()  # cut off by a crash
         return [
@@ -126,16 +167,16 @@ class RunFolder:
     @contextlib.contextmanager
     def log(self, *, keep: int = 0) -> Iterator[Callable[[dict[str, Any]], None]]:
         """A function that appends a line to ``metrics.jsonl``, which first is cut to its first ``keep`` epochs."""
-        kept = self.metrics()[:keep]
-        text = "".join(json.dumps(plain(row)) + "\n" for row in kept)
-        write_atomically(self.path / "metrics.jsonl", text)
-        with append_lines(self.path / "metrics.jsonl") as file:
-
-            def append(row: dict[str, Any]) -> None:
-                file.write(json.dumps(plain(row)) + "\n")
-                file.flush()
-
-            yield append
+        with locked(self.path):
+            kept = self.metrics()[:keep]
+            if len(kept) < keep:
+                file = self.path / "metrics.jsonl"
+                problem = f"{file} has {len(kept)} lines of {keep} epochs; the curves of the run have a gap"
+                warnings.warn(problem, TrainingWarning, stacklevel=3)
+            text = "".join(json.dumps(plain(row)) + "\n" for row in kept)
+            write_atomically(self.path / "metrics.jsonl", text)
+            with append_lines(self.path / "metrics.jsonl") as append:
+                yield lambda row: append(json.dumps(plain(row)))
 
 
 def write_json(path: Path, value: Any, *, inside: Path | None = None) -> None:
@@ -146,12 +187,25 @@ def write_json(path: Path, value: Any, *, inside: Path | None = None) -> None:
 
 def save_state(path: Path, state: Any, *, inside: Path | None = None) -> None:
     """Save nested dicts, lists, tuples, numbers, strings and tensors as one safetensors file, nothing pickled."""
+    write_atomically(path, _packed(state), inside=inside)
+
+
+def _packed(state: Any) -> bytes:
     from safetensors.torch import save
 
     tensors: dict[str, Tensor] = {}
     skeleton = _take_apart(state, tensors)
-    content = save(tensors, metadata={"hgeo": json.dumps(skeleton)})
-    write_atomically(path, content, inside=inside)
+    head = {"sha256": _digest(skeleton, tensors), "state": skeleton}  # under one name: several come in any order
+    return save(tensors, metadata={"hgeo": json.dumps(head)})
+
+
+def _digest(skeleton: Any, tensors: dict[str, Tensor]) -> str:
+    """Of everything that a file of :func:`save_state` holds: disks lose bits, and a weight with one off is a weight."""
+    digest = hashlib.sha256(json.dumps(skeleton).encode())
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def load_state(path: Path) -> Any:
@@ -164,10 +218,19 @@ def load_state(path: Path) -> Any:
         with safe_open(str(path), framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118 (not a dict)
-        return _put_together(json.loads(metadata["hgeo"]), tensors) if "hgeo" in metadata else tensors
+        if set(metadata) <= {"format"}:
+            return tensors
+        if set(metadata) != {"hgeo"}:
+            raise ValueError("its head is not what hgeo writes")
+        head = json.loads(metadata["hgeo"])
+        if "sha256" not in head:  # edition 0.1 wrote none
+            return _put_together(head, tensors)
+        if set(head) != {"sha256", "state"} or head["sha256"] != _digest(head["state"], tensors):
+            raise ValueError("its checksum is another")
+        return _put_together(head["state"], tensors)
     except Exception as error:  # whatever a file that is cut off or overwritten raises inside safetensors
         reason = (str(error) or type(error).__name__).splitlines()[0]
-        raise ValueError(f"{path} is damaged ({reason})") from error
+        raise DamageError(f"{path} is damaged ({reason})") from error
 
 
 def _take_apart(value: Any, tensors: dict[str, Tensor]) -> Any:

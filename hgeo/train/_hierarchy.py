@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import math
@@ -22,6 +23,7 @@ from hgeo.data import DataError, Pairs
 from hgeo.kernels import hierarchy as kernels
 from hgeo.train._fit import TrainingError
 from hgeo.train._folder import RunFolder
+from hgeo.train._interrupt import deferred_interrupt
 from hgeo.train._ranking import Ranking, count_nearer, ranking
 from hgeo.train._schema import HierarchyCheckpoint, HierarchyConfig, checked
 
@@ -237,7 +239,8 @@ def fit_hierarchy(
         space: a space string, or ``inner:10``: vectors, and minus their products as distances.
         settings: what to do, :func:`usual_settings` unless given; ``changes`` replace single ones, as in
             ``fit_hierarchy(pairs, epochs=100)``.
-        folder: a run folder, for checkpoints; with ``resume`` training goes on where it was, to the same bits.
+        folder: a run folder, for checkpoints; with ``resume`` training goes on where it was, to the same bits. Ctrl-C
+            and SIGTERM end the epoch, write a checkpoint and raise :class:`Interrupted`.
         threads: as many as torch has unless it is given.
         on_epoch: called with a dict of ``epoch``, ``loss``, ``lr`` after each epoch.
 
@@ -260,24 +263,22 @@ def fit_hierarchy(
     threads = threads or torch.get_num_threads()
     known = kernels.index_pairs(pairs.index[:, 0], pairs.index[:, 1], pairs.count)
     saved = time.monotonic()
-    log = None if run is None else run.log(keep=begin)
-    append = None if log is None else log.__enter__()
-    try:
+    log = contextlib.nullcontext(None) if run is None else run.log(keep=begin)
+    with log as append, deferred_interrupt() as asked:
         for epoch in range(begin, settings.epochs):
             points, loss = _epoch(target, points, pairs, known, settings, epoch, threads)
             if not math.isfinite(loss) or not np.isfinite(points).all():
                 raise TrainingError(f"the loss is {loss} in epoch {epoch}; a smaller lr than {settings.lr:g} may help")
             row = {"epoch": epoch, "loss": loss, "lr": settings.rate(epoch)}
-            if run is not None and append is not None:
-                append(row)
-                if time.monotonic() - saved > _CHECKPOINT_SECONDS or epoch + 1 == settings.epochs:
-                    run.write_checkpoint({"points": torch.from_numpy(points), "epoch": epoch + 1})
-                    saved = time.monotonic()
             if on_epoch is not None:
                 on_epoch(row)
-    finally:
-        if log is not None:
-            log.__exit__(None, None, None)
+            if run is not None and append is not None:
+                append(row)
+                late = time.monotonic() - saved > _CHECKPOINT_SECONDS
+                if late or epoch + 1 == settings.epochs or asked.signal is not None:
+                    run.write_checkpoint({"points": torch.from_numpy(points), "epoch": epoch + 1})
+                    saved = time.monotonic()
+            asked.obey()
     return HierarchyEmbedding(pairs.names, torch.from_numpy(points.copy()), space, settings.loss)
 
 

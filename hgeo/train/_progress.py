@@ -40,8 +40,9 @@ def restore(
     folder: RunFolder, model: nn.Module, optimizer: torch.optim.Optimizer
 ) -> tuple[Progress, dict[str, Tensor]]:
     """Brings model, optimizer and random numbers to a checkpoint; gives its progress and the best weights."""
+    state = folder.checkpoint()
     try:
-        return _restored(checked(_renewed(folder.checkpoint()), Checkpoint, "it"), model, optimizer)
+        return _restored(checked(_renewed(state), Checkpoint, "it"), model, optimizer)
     except (TypeError, AttributeError, ValueError, RuntimeError, struct.error) as error:
         reason = (str(error) or type(error).__name__).splitlines()[0]
         raise ValueError(

@@ -39,7 +39,7 @@ __all__ = [
     "read_json",
     "read_record",
     "read_scores",
-    "read_text",
+    "text_of",
 ]
 
 _T = TypeVar("_T")
@@ -253,10 +253,10 @@ def read_json(path: Path) -> dict[str, Any]:
     """The object in a JSON file of a run."""
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}; is {path.parent} a run folder of hgeo train?")
-    return parse_json(read_text(path), str(path))
+    return parse_json(text_of(path), str(path))
 
 
-def read_text(path: Path) -> str:
+def text_of(path: Path) -> str:
     """A text file of a run, unless it is larger than one can be."""
     with open(path, "rb") as file:
         content = file.read(_MOST_BYTES + 1)

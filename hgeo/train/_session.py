@@ -9,7 +9,8 @@ import os
 import re
 import statistics
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,8 @@ from hgeo.models import Sizes, TrainSettings, assign, build, find
 from hgeo.tasks import Task, find_task
 from hgeo.train._batches import check_batches
 from hgeo.train._fit import fit
-from hgeo.train._folder import RunFolder, write_json
+from hgeo.train._folder import DamageError, RunFolder, TrainingWarning, write_json
+from hgeo.train._lock import LOCK, locked
 from hgeo.train._monitor import curvatures
 from hgeo.train._optimizer import make_optimizer
 from hgeo.train._schema import JobRecord, RunConfig, SessionRecord, read_record
@@ -192,7 +194,11 @@ class Job(JobRecord, frozen=True):
         if resume and folder is not None and folder.is_run:
             self._recognise(folder)
         if resume and folder is not None and folder.is_complete:
-            return {**folder.result(), **self._described}  # of which job it is, a file is not asked
+            try:
+                folder.weights()
+                return {**folder.result(), **self._described}  # of which job it is, a file is not asked
+            except DamageError as error:
+                warnings.warn(str(error), TrainingWarning, stacklevel=2)
         task = data if isinstance(data, Task) else self.prepare(data)
         model, chosen = self.build(task), self.settings(task.dataset)
         if folder is not None and Team().is_first:
@@ -267,9 +273,28 @@ class Session:
             targets += [folder / name for name in run] if folder == self.path else [folder]
         return next((target for target in targets if os.path.lexists(target)), None)
 
+    @contextlib.contextmanager
+    def opened(self, *, resume: bool = False) -> Iterator[None]:
+        """Nobody else trains into the session's folder meanwhile.
+
+        Raises:
+            ValueError: somebody does; or, unless the session is resumed, something that it would write is there.
+        """
+        with locked(self.path):
+            if not resume:
+                self.check_free()
+            yield
+
+    def check_free(self) -> None:
+        """Raises ``ValueError`` if something is there that this session would write."""
+        there = self.in_the_way()
+        if there is not None:
+            raise ValueError(f"{there} is there already, and this run would write it; choose another --out")
+
     def discard(self) -> None:
         """Remove ``session.json``, and the folder if nothing else is in it."""
-        (self.path / "session.json").unlink(missing_ok=True)
+        for name in ("session.json", LOCK):
+            (self.path / name).unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             self.path.rmdir()
 

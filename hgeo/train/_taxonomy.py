@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,9 +15,9 @@ import numpy as np
 from msgspec import to_builtins
 
 from hgeo._files import check_folders
-from hgeo.data import Pairs
+from hgeo.data import DataError, Pairs
 from hgeo.manifolds import space as parse_space
-from hgeo.train._folder import write_json
+from hgeo.train._folder import TrainingWarning, write_json
 from hgeo.train._hierarchy import (
     HierarchyEmbedding,
     HierarchySettings,
@@ -25,6 +26,7 @@ from hgeo.train._hierarchy import (
     load_vectors,
     usual_settings,
 )
+from hgeo.train._lock import locked
 from hgeo.train._ranking import guessed
 from hgeo.train._schema import SearchRecord, StudyRecord, StudyResult, Trial, checked, read_record
 
@@ -82,6 +84,10 @@ class TaxonomyStudy:
             self._for(space)
         if self.hold_out:
             self.split(self.first_split)  # refuses a share that hides nothing
+        with locked(self.folder):
+            self._begin(resume)
+
+    def _begin(self, resume: bool) -> None:
         own = {name: getattr(self, name) for name in StudyRecord.__struct_fields__}
         asked = StudyRecord(**{**own, "pairs": hierarchy_digest(self.pairs), "beside": list(self.beside)})
         file = self.folder / "study.json"
@@ -98,15 +104,15 @@ class TaxonomyStudy:
 
     def run(self, on_epoch: Step | None = None) -> list[dict[str, Any]]:
         """Does what is not done yet. Returns a dict for each run."""
+        splits = range(self.first_split, self.first_split + self.splits)
         rows = []
-        for split, space in itertools.product(
-            range(self.first_split, self.first_split + self.splits), self.contestants
-        ):
-            known, hidden = self.split(split)
-            settings = self._chosen(known, split, space, on_epoch) if self.search else self._for(space)
-            for number in range(self.seeds):
-                seeded = replace(settings, seed=self._first_seed + number)
-                rows.append(self._one(known, hidden, split, space, seeded, on_epoch))
+        with locked(self.folder):
+            for split, space in itertools.product(splits, self.contestants):
+                known, hidden = self.split(split)
+                settings = self._chosen(known, split, space, on_epoch) if self.search else self._for(space)
+                for number in range(self.seeds):
+                    seeded = replace(settings, seed=self._first_seed + number)
+                    rows.append(self._one(known, hidden, split, space, seeded, on_epoch))
         return rows
 
     @property
@@ -166,9 +172,13 @@ class TaxonomyStudy:
         on_epoch: Step | None,
     ) -> dict[str, Any]:
         path = self._path(split, space, settings.seed)
-        done = path / "result.json"
+        done, vectors = path / "result.json", path / "vectors.npz"
         if done.is_file():
-            return to_builtins(read_record(done, StudyResult))
+            try:
+                load_vectors(vectors)
+                return to_builtins(read_record(done, StudyResult))
+            except (DataError, FileNotFoundError) as error:
+                warnings.warn(f"{error}; the run is made anew from its checkpoint", TrainingWarning, stacklevel=2)
         label = path.name
         began = time.process_time()
         embedding = fit_hierarchy(
@@ -188,7 +198,7 @@ class TaxonomyStudy:
             found = embedding.rank(hidden, known, threads=self.threads)
             row |= {"hidden_map": found.map, "hidden_mean_rank": found.mean_rank}
         row["cpu_seconds"] = seconds
-        embedding.save(path / "vectors.npz")
+        embedding.save(vectors)
         write_json(done, row)
         return row
 

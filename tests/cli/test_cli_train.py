@@ -90,9 +90,12 @@ def test_resuming_refuses_options_that_it_would_not_obey(here, capsys):
     [
         ("{ not json", "run/session.json is not JSON"),
         ("[]", "run/session.json holds a list"),
-        ('{"jobs": 3}', "run/session.json has no list of jobs"),
-        ('{"jobs": [{"dataset": "karate", "model": "hat", "space": "ball:2", "colour": 1}]}', "unknown: colour"),
-        ('{"jobs": [{"dataset": "karate", "model": "hat"}]}', "run/session.json holds a job.*missing: space"),
+        ('{"jobs": 3}', "run/session.json cannot be read: Expected `array`"),
+        ('{"jobs": [{"dataset": "karate", "model": "hat", "space": "ball:2", "colour": 1}]}', "unknown field `colour`"),
+        (
+            '{"jobs": [{"dataset": "karate", "model": "hat"}]}',
+            "run/session.json cannot be read: .*missing required field `space`",
+        ),
     ],
 )
 def test_a_session_that_cannot_be_read_is_named(here, capsys, content, message):
@@ -283,8 +286,10 @@ def test_ctrl_c_leaves_a_resumable_folder_and_exit_code_130(here):
     # let it end soon, then go on
     session = json.loads((here / "run" / "session.json").read_text())
     done = len(metrics.read_text().splitlines())
-    session["jobs"][0]["options"]["epochs"] = done + 2
+    config = json.loads((here / "run" / "config.json").read_text())
+    session["jobs"][0]["options"]["epochs"] = config["options"]["epochs"] = done + 2
     (here / "run" / "session.json").write_text(json.dumps(session))
+    (here / "run" / "config.json").write_text(json.dumps(config))
     assert main(["train", "--out", "run", "--resume", "--no-pictures"]) == 0
     assert [json.loads(line)["epoch"] for line in metrics.read_text().splitlines()] == list(range(done + 2))
 

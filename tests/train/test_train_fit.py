@@ -336,7 +336,7 @@ def test_a_damaged_checkpoint_is_named(data, tmp_path, damage):
     fit(network(data), data, TrainSettings(epochs=2), folder=folder)
     file = tmp_path / "checkpoint" / "state.safetensors"
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(ValueError, match=r"state\.safetensors is damaged .*; delete it to begin the run anew"):
+    with pytest.raises(ValueError, match=r"state\.safetensors is damaged .*; delete its folder to begin the run anew"):
         fit(network(data), data, TrainSettings(epochs=4), folder=folder, resume=True)
 
 
