@@ -45,15 +45,49 @@ class Words(nn.Module):
         return self.second(self.embed(graph, x))
 '''
 
+OF_DGL = '''
+from dataclasses import dataclass
+
+import dgl
+import torch.nn.functional as F
+from torch import nn
+
+from hgeo.models import Choice, Settings, setting
+
+
+class Network(nn.Module):
+    """Two of DGL's graph convolutions."""
+
+    @dataclass(frozen=True)
+    class Settings(Settings):
+        norm: str = setting("both", "how degrees divide a sum", search=Choice(("both", "right")))
+
+    def __init__(self, in_dim, num_classes, manifold, *, dim, settings):
+        super().__init__()
+        self.first = dgl.nn.GraphConv(in_dim, dim, norm=settings.norm)
+        self.second = dgl.nn.GraphConv(dim, num_classes, norm=settings.norm)
+        self.hidden_manifold = manifold
+
+    def embed(self, graph, x):
+        there = dgl.add_self_loop(dgl.graph((graph.col, graph.row), num_nodes=x.shape[0]))
+        return F.normalize(self.first(there, x.to_dense())) / 2
+
+    def forward(self, graph, x):
+        there = dgl.add_self_loop(dgl.graph((graph.col, graph.row), num_nodes=x.shape[0]))
+        return self.second(there, self.embed(graph, x))
+'''
+
 SCORES = ("test_accuracy", "test_macro_f1", "test_nmi", "val_accuracy", "best_epoch", "epochs")
 
 
-@pytest.fixture
-def own_model(tmp_path, monkeypatch):
-    """A model of somebody's own, in a module that can be imported."""
-    (tmp_path / "mine_for_tables.py").write_text(OWN)
+@pytest.fixture(params=["Words", "Network"])
+def own_model(request, tmp_path, monkeypatch):
+    """A model of somebody's own, in a module that can be imported; one is made of DGL's layers."""
+    if request.param == "Network":
+        pytest.importorskip("dgl")
+    (tmp_path / "mine_for_tables.py").write_text(OWN if request.param == "Words" else OF_DGL)
     monkeypatch.syspath_prepend(tmp_path)
-    yield "mine_for_tables:Words"
+    yield f"mine_for_tables:{request.param}"
     sys.modules.pop("mine_for_tables", None)
 
 
@@ -134,7 +168,10 @@ def test_a_model_of_ones_own_can_be_a_column_of_a_table_and_be_searched(own_mode
     small = ["--datasets", "karate", "--dims", "2", "--methods", own_model]
     assert main(["tune", *small, *cache, "--rounds", "1", "--trials", "2", "--epochs", "3", "--freeze", frozen]) == 0
     options = json.loads((tmp_path / "frozen.json").read_text())["cells"][f"karate/2/{own_model}"]
-    assert 0.1 <= options["classification"]["options"]["spread"] <= 2.0
+    chosen = options["classification"]["options"]
+    assert 0.1 <= chosen.get("spread", 1.0) <= 2.0
+    assert chosen.get("norm", "both") in ("both", "right")
+    assert {"spread", "norm"} & set(chosen)
     out = ["--out", str(tmp_path / "out"), "--configs", frozen, "--seeds", "2"]
     assert main(["reproduce", "classification", *small, *cache, *out]) == 0
     (cell,) = json.loads((tmp_path / "out" / "classification.json").read_text())["cells"]
