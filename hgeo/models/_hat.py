@@ -172,11 +172,6 @@ class HAT(nn.Module):
         return self.settings.layers - 1 + self.settings.steps
 
     @property
-    def takes_blocks(self) -> bool:
-        """Whether a graph a layer may be given instead of one for all, as a sampler makes them."""
-        return self.settings.steps == 1
-
-    @property
     def hidden_manifold(self) -> geoopt.Manifold:
         """Where :meth:`embed` puts the nodes."""
         return self.conv1.manifold

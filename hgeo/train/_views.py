@@ -126,7 +126,7 @@ def _distances(dataset: Dataset, wanted: np.ndarray, most: int) -> np.ndarray:
 def view_for(model: nn.Module, dataset: Dataset, index: Tensor | None) -> View:
     """The smallest view of ``index`` that gives this model's outputs exactly, or the full graph if that is no worse.
 
-    A model says by ``hops`` how far its outputs look, and by ``takes_blocks`` that it takes a graph a layer. Whether a
+    A model says by ``hops`` how far its outputs look, and by ``rounds`` that it takes a graph a layer. Whether a
     view is exact is not guessed from the layers but asked of the model: its outputs on the view are compared with those
     on the full graph.
     """
@@ -135,8 +135,9 @@ def view_for(model: nn.Module, dataset: Dataset, index: Tensor | None) -> View:
     if hops is None or index is None:
         return full
     candidates: Iterator[View]
-    if getattr(model, "takes_blocks", False):
-        candidates = (layered_view(dataset, index, int(hops), whole=whole) for whole in (False, True))
+    rounds = getattr(model, "rounds", None)
+    if rounds:
+        candidates = (layered_view(dataset, index, len(rounds), whole=whole) for whole in (False, True))
     else:
         candidates = (khop_view(dataset, index, int(hops)) for _ in range(1))
     was_training = model.training

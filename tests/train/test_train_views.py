@@ -50,7 +50,7 @@ def test_two_hops_give_the_outputs_and_gradients_of_the_whole_graph(tree, wanted
 @pytest.mark.parametrize("steps", [2, 3])
 def test_a_layer_of_several_steps_looks_as_many_hops_further(tree, wanted, steps):
     model = build("hat", tree, "ball:3", radius_norm=False, degree_norm=False, steps=steps).eval()
-    assert (model.hops, model.takes_blocks) == (1 + steps, False)
+    assert (model.hops, model.rounds) == (1 + steps, None)
     view = view_for(model, tree, wanted)
     assert view.num_edges < tree.num_edges / 2
     assert torch.allclose(full_view(tree, wanted).output(model), view.output(model), rtol=1e-4, atol=1e-6)
@@ -92,6 +92,16 @@ def test_hat_computes_in_each_layer_what_the_loss_needs(tree, wanted, name, whol
         gradients.append((logits.detach(), model.conv1.weight.grad.clone(), model.conv2.weight.grad.clone()))
     for full, part in zip(*gradients, strict=True):
         assert torch.allclose(full, part, rtol=1e-8, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["gcn", "gat", "sage", "hgcn", "lorentz"])
+def test_a_convolution_computes_in_each_layer_what_the_loss_needs(tree, wanted, name):
+    torch.manual_seed(0)
+    model = build(name, tree, "euclidean:4" if name in ("gcn", "gat", "sage") else "ball:4").eval()
+    view = view_for(model, tree, wanted)
+    assert isinstance(view.graph, tuple)
+    assert view.num_edges < tree.num_edges / 2
+    torch.testing.assert_close(view.output(model), full_view(tree, wanted).output(model), rtol=1e-4, atol=1e-6)
 
 
 def test_a_view_in_layers_can_be_inspected_like_the_graph(tree, wanted):
