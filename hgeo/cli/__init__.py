@@ -77,11 +77,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0
     try:
         code = int(modules[options.command].run(options))
-        sys.stdout.flush()  # here, not when the interpreter ends: nobody may be reading any more
+        sys.stdout.flush()  # flush now: when the interpreter ends, nobody would catch the error of a closed pipe
         return code
     except BrokenPipeError:
         _leave_stdout()
-        return 128 + 13  # as a shell says of a process that SIGPIPE ended
+        return 128 + 13  # the exit code that a shell gives to a process ended by SIGPIPE
     except ImportError as error:  # what is missing, and what it is needed for
         from hgeo.cli._spoken import complain
 

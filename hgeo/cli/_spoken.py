@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["complain", "shown", "spoken_warnings"]
 
-# A terminal obeys them, and files of others hold names. Lines and tabs do no harm.
+# Names in files of others may hold control characters, which a terminal would obey. Line feeds and tabs are safe.
 _ORDERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 

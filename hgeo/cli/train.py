@@ -33,7 +33,7 @@ examples:
   hgeo train --out runs/x --resume                       go on where a run was interrupted
 """
 
-_HGCN_SEED = 1234  # of the splits that its papers report
+_HGCN_SEED = 1234  # the seed of the splits that its papers report
 _WORTH_THREADS = 2_000_000  # edges and entries of the features; below it a step takes some milliseconds
 
 
@@ -212,12 +212,12 @@ def _resumed(args: argparse.Namespace) -> Session:
 
     if args.out is None:
         raise ValueError("--resume needs --out, the folder of the run to go on with")
-    # Somebody's folder does not decide that code is run.
+    # A run folder may come from somebody else, so it does not decide which module is imported.
     again = {name: _own_words(getattr(args, name)) for name in ("model", "task")}
     own = [word for words in again.values() for word in words if ":" in word]
     session = Session.load(args.out, data_dir=args.data_dir, own=own)
     parser = argparse.ArgumentParser()
-    add_arguments(parser)  # its defaults are nothing, so that whatever differs from them was asked for
+    add_arguments(parser)  # every default is empty: a value that differs from it was given by the user
     usual = vars(parser.parse_args([]))
     given = [name for name, value in usual.items() if getattr(args, name) != value]
     obeyed = ["out", "resume", "data_dir", "no_pictures", "json"]

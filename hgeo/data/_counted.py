@@ -56,6 +56,6 @@ def _like(features: Tensor, matrix: scipy.sparse.csr_matrix) -> Tensor:
 def csr_tensor(crow: Tensor, column: Tensor, values: Tensor, shape: tuple[int, ...]) -> Tensor:
     """A sparse CSR tensor of these parts."""
     with warnings.catch_warnings():
-        # torch says once a process that CSR is in beta; the product with a dense matrix, all we use, is not news.
+        # torch warns once that CSR is in beta. Only its product with a dense matrix is used here, and that works.
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
         return torch.sparse_csr_tensor(crow, column, values, size=shape, check_invariants=False)

@@ -343,7 +343,7 @@ def _checked_features(features: Any, what: str) -> np.ndarray | scipy.sparse.csr
         _check_numbers(features.dtype, what)
         if 0 in features.shape:
             raise DataError(f"{what} has shape {features.shape}: there is not a single feature")
-        matrix = scipy.sparse.csr_matrix(features).astype(np.float64)  # a copy: the caller's matrix stays as it is
+        matrix = scipy.sparse.csr_matrix(features).astype(np.float64)  # a copy: the caller's is not changed
         matrix.sum_duplicates()
         bad = ~np.isfinite(matrix.data)
         if bad.any():
@@ -357,7 +357,7 @@ def _checked_features(features: Any, what: str) -> np.ndarray | scipy.sparse.csr
     if dense.shape[1] == 0:
         raise DataError(f"{what} has shape {dense.shape}: there is not a single feature")
     _check_numbers(dense.dtype, what)
-    if dense.dtype != np.float32:  # which may be large, and is exact in float64 later
+    if dense.dtype != np.float32:  # keep float64 here: a large value is exact there
         dense = dense.astype(np.float64)
     bad = ~np.isfinite(dense).all(axis=1)
     if bad.any():
@@ -487,7 +487,7 @@ def _standardized(dense: np.ndarray) -> np.ndarray:
     scaled -= scaled[:1].copy()  # a constant column is exactly 0 from here on, and no sum rounds away what differs
     scaled -= scaled.mean(axis=0, keepdims=True)
     spread = scaled.std(axis=0, keepdims=True)
-    # What differs by less than the rounding of its own dtype says nothing; it is not blown up.
+    # Differences below the rounding error of the dtype are noise: such a column is not scaled up.
     scaled = np.where(spread > noise, scaled / np.where(spread > noise, spread, 1.0), 0.0)
     return scaled / np.sqrt(dense.shape[1])
 
@@ -500,7 +500,7 @@ def _without_exponent(dense: np.ndarray, axis: int) -> np.ndarray:
 
 def _as_float32(values: np.ndarray, what: str) -> np.ndarray:
     with np.errstate(over="ignore"):
-        single = np.array(values, dtype=np.float32, order="C")  # a copy: the caller's numbers are the caller's
+        single = np.array(values, dtype=np.float32, order="C")  # a copy, so that the caller's array is not changed
     if not np.isfinite(single).all():
         raise DataError(f"{what} holds {np.abs(values).max():g}, too large for float32; scale it, or let hgeo do so")
     return single

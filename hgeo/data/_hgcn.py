@@ -90,5 +90,5 @@ def read_csr(archive: Mapping[str, np.ndarray], prefix: str = "") -> scipy.spars
     arrays = tuple(archive[f"{prefix}{part}"] for part in ("data", "indices", "indptr"))
     rows, columns = archive[f"{prefix}shape"]
     matrix = scipy.sparse.csr_matrix(arrays, shape=(int(rows), int(columns)))
-    matrix.check_format(full_check=True)  # SciPy's own loops write wherever an index points
+    matrix.check_format(full_check=True)  # SciPy does not check indices itself and would write outside of its memory
     return matrix

@@ -105,7 +105,7 @@ class _Passed:
         pass
 
 
-# Old and new names of the same things: files outlive the modules that they name.
+# A module may be renamed after a file was written: both names are allowed.
 _ARRAYS: dict[tuple[str, str], type] = {
     ("numpy", "dtype"): _Dtype,
     ("numpy", "ndarray"): _Array,
@@ -161,6 +161,6 @@ def load_pickle(path: Path, allowed: frozenset[tuple[str, str]]) -> Any:
     with open(path, "rb") as file:
         try:
             return _Unpickler(file, stand_ins).load()
-        except Exception as error:  # a damaged or forged file raises whatever its words happen to mean
+        except Exception as error:  # a damaged or forged file can raise any kind of error
             reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise DataError(f"{path} cannot be read: {reason}") from error

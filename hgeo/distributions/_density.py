@@ -12,8 +12,8 @@ import hgeo.math as hm
 __all__ = ["log_sin_ratio", "log_wrapped_normal"]
 
 _TURNS = 3  # how often a normal vector is followed around a sphere, in both directions
-# Where all geodesics that went around meet, at the centre and opposite to it, the density is infinite on a set without
-# mass. The sine that does this counts as at least so much.
+# At the centre and opposite to it all geodesics meet that go around the sphere. The density is infinite there, on a set
+# without mass. To keep it finite, the sine it is divided by is at least this.
 _LEAST_SINE = 1e-3
 
 

@@ -119,7 +119,7 @@ def _search(manifold: geoopt.Manifold, x: Tensor, y: Tensor, k: int, *, among_th
 
 def _points(function: str, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """The points, refused if metadata show that they cannot be."""
-    geometry(manifold)  # refuses what is no manifold
+    geometry(manifold)  # an error if it is no manifold
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, Tensor) or not value.dtype.is_floating_point:
             kind = value.dtype if isinstance(value, Tensor) else type(value).__name__

@@ -13,7 +13,7 @@ from hgeo.manifolds._lorentz import lorentz_curvature
 __all__ = ["cone_angle", "cone_aperture", "cone_energy"]
 
 
-# What shows without a look at the value of a curvature.
+# Checks that need no value of a curvature.
 _NOT_HYPERBOLIC = (geoopt.Euclidean, geoopt.Sphere, geoopt.SphereProjection)
 
 

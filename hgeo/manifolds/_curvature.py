@@ -60,7 +60,9 @@ def bounded_below(stored: Tensor, minimum: float = 0.0) -> Tensor:
     """
     if not (stored.requires_grad and torch.is_grad_enabled()):
         return stored.clamp(min=minimum)
-    if not stored.is_leaf or torch._C._are_functorch_transforms_active():  # a number that is not ours to move
+    if (
+        not stored.is_leaf or torch._C._are_functorch_transforms_active()
+    ):  # not a leaf: its value must not be changed in place
         return torch.where(stored < minimum, minimum + (stored - stored.detach()), stored)
     if torch.compiler.is_compiling():
         return _bounded_below(stored, minimum)

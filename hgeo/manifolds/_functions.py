@@ -194,7 +194,7 @@ def validate(manifold: geoopt.Manifold, x: Tensor, *, name: str = "x") -> Tensor
     if not isinstance(x, Tensor) or not x.dtype.is_floating_point:
         kind = x.dtype if isinstance(x, Tensor) else type(x).__name__
         raise TypeError(f"{name}: expected a floating-point tensor of points, got {kind}")
-    found = geometry(manifold)  # refuses what is no manifold
+    found = geometry(manifold)  # an error if it is no manifold
     if getattr(manifold, "ndim", 1) > 0 and (x.dim() == 0 or x.shape[-1] == 0):
         raise ValueError(f"{name}: expected points of shape (..., n), n ≥ 1, got shape {tuple(x.shape)}")
     with torch.no_grad():

@@ -217,7 +217,9 @@ class Geometry:
         verdicts = [bool(manifold.check_point_on_manifold(point)) for point in points]
         bad = ~torch.tensor(verdicts, dtype=torch.bool).reshape(lead)
         refuse_rows(name, bad, lambda at: f"not a point of {manifold}: {reason}")
-        raise ValueError(f"{name}: not points of {manifold}: {reason}")  # only together: their shape
+        raise ValueError(
+            f"{name}: not points of {manifold}: {reason}"
+        )  # each point is right by itself, so the shape of all of them is wrong
 
     def describe(self, manifold: geoopt.Manifold, dim: int | None = None) -> str:
         """The space in the notation of space strings, such as ``ball:16,c=0.5,learn``."""
@@ -259,7 +261,7 @@ class Geometry:
                 f"geometry that flattens them: hgeo.register({type(manifold).__name__}, YourGeometry())"
             )
         if not any(True for _ in (*manifold.parameters(), *manifold.buffers())):
-            # Nothing trains here. What is left to change are plain attributes.
+            # Without parameters and buffers only plain attributes can change: they are the key of the cache.
             plain = [(k, v) for k, v in vars(manifold).items() if isinstance(v, int | float | str | tuple)]
             key = (n, repr(sorted(plain)))
             cache = manifold.__dict__.setdefault("_hgeo_frames", {})
@@ -285,7 +287,7 @@ class Geometry:
         rows: list[Tensor] = []
         for axis in range(n) if axes is None else axes:
             u = self._call(manifold, "proju", origin, eye[axis])
-            for _ in range(2):  # twice is enough
+            for _ in range(2):  # a second pass removes the rounding errors of the first
                 for row in rows:
                     u = u - self._call(manifold, "inner", origin, u, row) * row
             squared = self._call(manifold, "inner", origin, u, u)
@@ -301,7 +303,9 @@ class Geometry:
             return cls._call(manifold, "origin")
         try:
             origin = method(n, dtype=torch.float64)
-            if type(origin) is not Tensor and not torch.compiler.is_compiling():  # which cannot trace it, nor needs it
+            if (
+                type(origin) is not Tensor and not torch.compiler.is_compiling()
+            ):  # the compiler cannot trace this and does not need it
                 origin = origin.as_subclass(Tensor)
             home = next(iter((*manifold.parameters(), *manifold.buffers())), None)
             return origin.to("cpu" if home is None else home.device)
@@ -397,7 +401,7 @@ def folded(v: Tensor, k: Tensor) -> Tensor:
         return v
     margin = hm.boundary_margin(v.dtype)
     limit, rim = math.atanh(1 - margin), math.atanh(1 - 1.5 * margin)
-    if can_look(v, k):  # a short cut that changes nothing
+    if can_look(v, k):  # most rows are short enough: then there is nothing to do
         number = float(k.detach())
         furthest = limit if number < 0 else math.pi / 2
         if float(v.detach().square().sum(-1).max()) * abs(number) <= furthest**2:

@@ -61,7 +61,7 @@ class Klein(geoopt.manifolds.base.Manifold):
 
     def gamma(self, x: Tensor) -> Tensor:
         """The Lorentz factor 1/√(1 - c|x|²)."""
-        # With a floor, as everywhere: rounding makes 0 of what a point some ulps inside the boundary has.
+        # At least eps/2: for a point a few ulps inside the boundary rounding would give 0.
         return torch.rsqrt((1 - self.c.to(x.dtype) * dot(x, x)).clamp(min=torch.finfo(x.dtype).eps / 2))
 
     def _up(self, x: Tensor) -> Tensor:

@@ -271,7 +271,7 @@ class LorentzGeometry(ConstantCurvature):
     def _point(self, manifold: geoopt.Manifold, spatial: Tensor, dtype: torch.dtype | None = None) -> Tensor:
         """The point of ``dtype`` (that of ``spatial`` unless it is given) with this spatial part, or one nearer."""
         dtype = spatial.dtype if dtype is None else dtype
-        spatial = _raised(spatial)  # squares of what float16 can hold are more than it can hold
+        spatial = _raised(spatial)  # squares of float16 numbers overflow in float16
         c = lorentz_curvature(manifold).to(spatial.dtype)
         # The radius that the ball's margin allows: √c|X'| = 2ρ/(1-ρ²) at ρ = √c|x|.
         rho = 1 - hm.boundary_margin(dtype)

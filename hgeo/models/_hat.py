@@ -146,8 +146,8 @@ class HAT(nn.Module):
         linear = own.readout == "linear"
         out_manifold = manifold_like(manifold)
         activation = ACTIVATIONS[own.activation]
-        # No points are needed between the layers. Logits are read as numbers: they may be longer than a point of the
-        # ball is far out, and than half of a great circle.
+        # Layers hand on tangent rows: points are not needed between them. Logits are plain numbers, which are not
+        # limited to the radius of the ball or to half of a great circle.
         shared: dict[str, Any] = {"self_weight": own.self_weight, "backend": backend}
         inner = {**attention_options(own, own.betas[0], manifold), **shared, "activation": activation}
         self.conv1 = HATConv(in_dim, dim, manifold, output="tangent", feat_drop=own.feat_drop, **inner)

@@ -57,7 +57,7 @@ class HGCN(nn.Module):
         shared: dict[str, Any] = {
             "aggregate": self._aggregate, "bias": "point" if own.bias else "none", "backend": backend,
         }  # fmt: skip
-        # No points are needed between the layers, and logits are read as numbers.
+        # Layers hand on tangent rows: points are not needed between them, and logits are plain numbers.
         self.conv1 = GCNConv(
             in_dim, dim, manifold, activation=ACTIVATIONS[own.activation], output="tangent", **shared
         )  # fmt: skip

@@ -166,7 +166,7 @@ def _loops(width: int) -> tuple[Callable[..., None], Callable[..., None]]:
             now = _F32(rate + (last - rate) * number / count)
             for place in range(length):
                 other = np.int64(walks[number, place])
-                if other < 0:  # the walk met a dead end
+                if other < 0:  # -1: the walk ended here, because no edge leads on
                     break
                 state = _next(state)
                 reach = 1 + _below(_bits(state), window)

@@ -119,7 +119,7 @@ class TrainSettings(Settings):
         return tuple(-1 if word in ("all", "-1") else int(word) for word in words)
 
 
-# The types of the fields of a class: to find them takes longer than a step of a small network.
+# The types of the fields of a class, kept: finding them takes longer than a training step of a small network.
 _declared: Callable[[Any], dict[str, Any]] = functools.cache(get_type_hints)
 
 
@@ -155,7 +155,7 @@ class Group(NamedTuple):
         return [field.name for field in dataclasses.fields(self.values) if field.name not in self.fixed]
 
 
-# What is said in another way than by a setting.
+# What has an option of its own on the command line instead.
 _ELSEWHERE = {
     "model": "the model is chosen by its name",
     "dim": "the dimension is that of the space, such as ball:16",
@@ -191,7 +191,7 @@ def assign(options: Mapping[str, Any], *groups: tuple[str, Any, Sequence[str]]) 
     changed = []
     for group in owners:
         values = dataclasses.replace(group.values, **{n: v for n, v in options.items() if n in group.names()})
-        check_settings(values)  # somebody's own dataclass may not check itself
+        check_settings(values)  # a user's own dataclass may have no checks
         changed.append(values)
     return changed
 

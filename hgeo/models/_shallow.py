@@ -122,7 +122,7 @@ class Node2vec(DeepWalk):
 
     def _walk(self, graph: Any) -> Tensor:
         dgl = import_dgl(_WALKS)
-        # DGL's second-order walk cannot start where there is nowhere to go
+        # DGL's second-order walk fails where it starts at a node without edges
         starts = graph.nodes()
         alone = graph.out_degrees() == 0
         trace = torch.full((len(starts), self.length), -1, dtype=starts.dtype)

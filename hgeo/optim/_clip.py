@@ -71,7 +71,7 @@ def clip_grad_norm_(parameters: nn.Module | Iterable[Tensor], max_norm: float) -
     if not any(isinstance(tensor, geoopt.ManifoldTensor) for tensor in tensors):
         return nn.utils.clip_grad_norm_(tensors, max_norm)
     total = riemannian_grad_norm(tensors)
-    # Multiplied always, by at most 1: to look first would stall a GPU.
+    # Always multiply, by at most 1: a branch on the norm would make a GPU wait.
     factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
     for tensor in tensors:
         if tensor.grad is not None:

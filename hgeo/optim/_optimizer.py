@@ -146,7 +146,7 @@ class RiemannianOptimizer(torch.optim.Optimizer):
         if self.max_grad_norm is not None:
             clip_grad_norm_([p for group in self.param_groups for p in group["params"]], self.max_grad_norm)
         moving = [c for c in self._roles.curvatures if c.grad is not None]
-        if self._curved is None and not moving:  # weights alone: torch's step and nothing beside it
+        if self._curved is None and not moving:  # there are only weights: torch's own step does all
             self._step_flat()
             return loss
         with torch.no_grad(), self._gradient_along_the_path(moving):
@@ -278,7 +278,7 @@ class RiemannianOptimizer(torch.optim.Optimizer):
             if stored is None or id(stored) not in moving:
                 continue
             momentum = self.state[stored].get(self._algorithm.momentum)
-            if momentum is not None:  # at the bound, what pushes outwards is not remembered
+            if momentum is not None:  # at the bound, momentum that points outwards is set to 0
                 momentum.copy_(torch.where(stored <= minimum, momentum.clamp(max=0.0), momentum))
             stored.clamp_(min=minimum)
         for point in self._on(moving):

@@ -146,7 +146,7 @@ def _owners(tensors: list[Tensor]) -> list[geoopt.Manifold]:
         return []
     found: list[tuple[int, int, geoopt.Manifold]] = []
     for thing in gc.get_objects():
-        if issubclass(type(thing), geoopt.Manifold):  # isinstance would wake objects that pretend to be others
+        if issubclass(type(thing), geoopt.Manifold):  # isinstance may run code of proxy objects
             own = [places[id(p)] for p in vars(thing).get("_parameters", {}).values() if id(p) in places]
             if own:
                 found.append((min(own), len(found), thing))

@@ -106,7 +106,7 @@ def attention_figure(
         handles, names, loc="upper center", bbox_to_anchor=(0.5, 0.03), ncols=2, frameon=False, fontsize=8.5
     )
     for text in legend.get_texts():
-        text.set_parse_math(False)  # a dollar in a name is a dollar
+        text.set_parse_math(False)  # no TeX: a dollar sign in a name is shown as it is
     note = f" ({left_out} lighter ones not shown)" if left_out > 0 else ""
     axes.set_title((title or f"whom node {node} listens to") + note, fontsize=11, color=INK, parse_math=False)
     return figure

@@ -38,7 +38,7 @@ def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Figure:
         panels.append((name, [(key, "validation" if len(scores) == 1 else _words(key)) for key in scores]))
     if any(
         row.get("curvatures") != metrics[0].get("curvatures") for row in metrics
-    ):  # one that never moves is no curve
+    ):  # a curvature that is fixed gets no curve
         panels.append(("curvature", []))
     if any(row.get("attention_entropy") is not None or row.get("at_limit") is not None for row in metrics):
         panels.append(("health", [("attention_entropy", "attention entropy"), ("at_limit", "share at the limit")]))

@@ -25,7 +25,7 @@ Array: TypeAlias = NDArray[np.float64]
 _FEW = 300  # points that are told apart one by one, with their own shapes and all of their edges
 _GRID = 320  # cells along a side where a density is computed
 _WITHIN = (0.9, 0.7, 0.45, 0.2)  # shares of a class that the shades enclose
-_SHADES = (0.10, 0.16, 0.22, 0.30)  # how dark
+_SHADES = (0.10, 0.16, 0.22, 0.30)  # how dark each shade is
 _MOST_NAMES = 16
 
 
@@ -151,7 +151,7 @@ def spanning_forest(panel: Panel, edge_index: Tensor) -> Tensor:
     source, target = source[keep], target[keep]
     low, high = torch.minimum(source, target), torch.maximum(source, target)
     pairs = torch.unique(torch.stack([low, high]), dim=1)
-    # a length of 0 would be no edge to SciPy
+    # SciPy takes a stored 0 for a missing edge
     length = panel.lengths(pairs[0], pairs[1]).clamp(min=1e-12).numpy()
     size = len(panel.points)
     tree = minimum_spanning_tree(csr_matrix((length, pairs.numpy()), shape=(size, size))).tocoo()
@@ -219,7 +219,7 @@ def _points(axes: Axes, panel: Panel, classes: NDArray[np.int64]) -> None:
     points = panel.points.numpy()
     few = len(points) <= _FEW
     size = float(np.clip(9000 / max(len(points), 1), 1.6, 60))
-    # In a crowd every class lies above and below the others, or the last one drawn would hide them.
+    # Classes are drawn in several layers, in turns: else the last one would hide the others in a crowd.
     layer = np.random.default_rng(0).integers(min(1 + len(points) // 500, 12), size=len(points))
     for number in range(int(layer.max(initial=0)) + 1):
         for label in np.unique(classes):

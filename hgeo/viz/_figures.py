@@ -107,7 +107,7 @@ def add_legend(axes: Axes, labels: Tensor, class_names: Sequence[str] | None = N
     names = [name_of(label, class_names) for label in present]
     legend = axes.legend(handles, names, loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=9)
     for text in legend.get_texts():
-        text.set_parse_math(False)  # a dollar in a name is a dollar
+        text.set_parse_math(False)  # no TeX: a dollar sign in a name is shown as it is
 
 
 def save_figure(figure: Figure, path: str | Path, formats: Sequence[str] = ("png", "svg")) -> list[Path]:

@@ -28,7 +28,7 @@ from hgeo.viz._palette import MARKERS, color_of, marker_of, name_of
 
 __all__ = ["embedding_page", "save_page"]
 
-_MOST_EDGES = 150_000  # a page is to open quickly; the spanning forest is never left out
+_MOST_EDGES = 150_000  # edges shown at most, so that the page opens quickly; the spanning forest is always shown
 
 
 def embedding_page(
@@ -101,7 +101,7 @@ def embedding_page(
     style, script = _part("page.css"), _part("page.js")
     policy = f"default-src 'none'; style-src {_hash(style)}; script-src {_hash(script)}; base-uri 'none'"
     filled = {"POLICY": policy, "STYLE": style, "SCRIPT": script, "TITLE": html.escape(title), "DATA": _escaped(data)}
-    # one pass, so that what is filled in is not searched for places to fill in
+    # one pass: what is filled in is not searched again for placeholders
     return re.sub(r"@([A-Z]+)@", lambda place: filled[place[1]], _part("page.html"))
 
 

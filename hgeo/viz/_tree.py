@@ -116,7 +116,7 @@ def _name_along_rim(
 ) -> None:
     """A slot for each share of the circle: the node there with the most below it gets it, and a thin line to it."""
     turn = 2 * math.pi / max(shown, 1)
-    # what is outside of a magnified picture has no place
+    # nodes outside of a magnified picture are left out
     edge = min(1.0, float(axes.get_xlim()[1]) * 0.97)
     radius = np.hypot(*places.T)
     slot = np.floor((np.arctan2(places[:, 1], places[:, 0]) % (2 * math.pi)) / turn).astype(int)
