@@ -1,4 +1,4 @@
-"""What a node makes of its neighbours: weighted sums of tangent rows, Möbius sums and gyromidpoints of points."""
+"""How a node aggregates its neighbours: weighted sums of tangent rows, Möbius sums or gyromidpoints of points."""
 
 from __future__ import annotations
 

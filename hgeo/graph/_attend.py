@@ -1,7 +1,7 @@
 """Attention on a graph: scores, a softmax over each node's neighbours, an aggregation, a finish.
 
-What each of them is, a description says: :mod:`._score`, :mod:`._aggregate`, :mod:`._finish`. Here is the only place
-where a way to compute them is chosen.
+Small frozen objects describe each of them: :mod:`._score`, :mod:`._aggregate`, :mod:`._finish`. This module is the only
+place that chooses how they are computed.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def described(layer: str, score: Any, aggregate: Any, options: dict[str, Any]) -
 
 
 def check_steps(manifold: Any, dim: int, *steps: Any) -> None:
-    """Refuse what a manifold cannot do in this dimension, when a layer is made. A function of one's own is trusted."""
+    """Refuse what a manifold cannot do in this dimension, when a layer is made. Own functions are not checked."""
     for step in steps:
         if isinstance(step, Description):
             step.check(manifold, dim)

@@ -1,4 +1,4 @@
-"""The part of a graph that some nodes listen to."""
+"""The part of a graph that leads to its first nodes."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def one_of(name: str, value: Any, choices: tuple[Any, ...]) -> None:
 def from_word(name: str, given: Any, words: Mapping[str, type], options: Mapping[str, Any]) -> Any:
     """A description, from itself or from its word and those options that it knows; None is an option not given."""
     wanted = {option: value for option, value in options.items() if value is not None}
-    if callable(given) and not isinstance(given, type):  # a description, or a function of one's own
+    if callable(given) and not isinstance(given, type):  # a description, or a user's own function
         if wanted:
             option = next(iter(wanted))
             raise ValueError(f"{option} belongs into {name}={type(given).__name__}({option}=…), got it beside {given}")

@@ -46,7 +46,7 @@ def _ops() -> Any:
 
 
 class _DifferentiableOnce(torch.autograd.Function):
-    """x itself. What DGL computes in a backward pass has no derivative, and DGL does not say so."""
+    """Returns x, and refuses a second derivative: DGL's backward pass has none, and DGL does not say so."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

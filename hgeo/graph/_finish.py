@@ -1,4 +1,4 @@
-"""What becomes of aggregated tangent rows: merged heads, bias, activation, and points or tangent rows."""
+"""The last step of attention: merge heads, add a bias, apply an activation, and give points or tangent rows."""
 
 from __future__ import annotations
 

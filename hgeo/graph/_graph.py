@@ -1,4 +1,4 @@
-"""One small immutable view of who talks to whom."""
+"""An immutable directed graph: what layers and backends get, whatever format the caller has."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ class Graph:
 
     @classmethod
     def unsorted(cls, src: Tensor, dst: Tensor, num_src: int, num_dst: int) -> Graph:
-        """The graph of ids that nobody writes to; sorted, and refused if out of range, when it is first looked at.
+        """A graph that sorts its edges and checks its ids when they are first used. Nobody may change the ids.
 
         A layer asks for the graph with self-loops, so that of a block that lives for one step only that one is sorted.
         """
@@ -301,7 +301,7 @@ class Graph:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether every edge i → j has its partner j → i, as often. False if it cannot be looked at."""
+        """Whether every edge i → j has its reverse j → i, as often. False while tracing."""
         if self._is_symmetric is None:
             if self._num_src != self._num_dst:
                 self._is_symmetric = False
@@ -453,7 +453,7 @@ class Graph:
         return slots.narrow(0, 0, self._num_edges_given), slots.narrow(0, self._num_edges_given, self._num_dst)
 
     def _state(self, change: Callable[[Tensor], Tensor]) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        """What the edges do not tell: padding, and the degrees that were given."""
+        """What a graph holds beside its edges: padding, and the degrees that were given."""
         padding, (into, out) = self._padding, self._degrees_given
         return _changed(padding, change), _changed(into, change), _changed(out, change)
 
@@ -479,7 +479,7 @@ class Graph:
         return moved
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # what was derived is derived again where it is loaded
+        # derived arrays are not pickled: they are computed again
         state = (
             *(_compact(part) for part in self._edges[:3]),
             self._num_src,
@@ -500,7 +500,7 @@ def _changed(tensor: Tensor | None, change: Callable[[Tensor], Tensor]) -> Tenso
 
 
 def _compact(tensor: Tensor) -> Tensor:
-    """A tensor that keeps no memory but its own: pickle writes all that a view keeps."""
+    """A copy if the tensor is a view of more memory, all of which pickle would write."""
     whole = tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
     return tensor if whole else tensor.clone()
 
@@ -622,7 +622,7 @@ def _check_degrees(name: str, degrees: Tensor | None, nodes: int, device: torch.
 
 
 def check_range(kind: str, ids: Tensor, count: int) -> None:
-    """Ids are looked at once, when a graph enters; a compiled function takes them on trust."""
+    """Refuse ids out of range, once, when a graph is made. Compiled code cannot check them."""
     if values_unknown(ids) or not ids.numel():
         return
     low, high = (int(v) for v in torch.aminmax(ids))

@@ -1,4 +1,7 @@
-"""The yardstick: plain torch, computed in float64 whatever the rows are, differentiable twice, traceable."""
+"""The backend that all others are compared with: plain torch, differentiable twice, traceable.
+
+It computes in float64 whatever the dtype of the rows.
+"""
 
 from __future__ import annotations
 

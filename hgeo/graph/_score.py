@@ -1,4 +1,4 @@
-"""How much a node listens to each neighbour: the scores of edges, before their softmax."""
+"""Scores of edges. Their softmax over the edges into a node is its attention."""
 
 from __future__ import annotations
 

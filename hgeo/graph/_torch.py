@@ -82,7 +82,7 @@ def _ones(graph: Graph, like: Tensor) -> Tensor:
 
 
 class _PlainSum(torch.autograd.Function):
-    """Rows summed over neighbours; the derivative is the same along the edges back, as often as one likes."""
+    """Sums rows over neighbours. Its derivative is the same sum over the reversed edges, to any order."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, there: _Lists, back: _Lists) -> Tensor:
@@ -166,7 +166,7 @@ class Differences:
         for start, end in self.blocks:
             rows, weights = row[start:end], factor[start:end]
             difference = self.of(rows, col[start:end]).view(end - start, heads, -1)
-            if not on_cpu:  # where to look at the rows would stall the device
+            if not on_cpu:  # devices that would have to wait for the value of a row pointer
                 out.index_add_(0, rows, difference.mul_(weights.unsqueeze(-1)))
                 continue
             first, last = int(rows[0]), int(rows[-1]) + 1
@@ -190,7 +190,7 @@ def dots(left: Tensor, right: Tensor, rowptr: Tensor, row: Tensor, col: Tensor) 
 
 def _csr(pointer: Tensor, index: Tensor, values: Tensor, size: tuple[int, int]) -> Tensor:
     with warnings.catch_warnings():
-        # torch announces once that sparse CSR is in beta; whoever calls a layer cannot do anything about it
+        # torch warns once that sparse CSR is in beta, which concerns no caller of a layer
         warnings.simplefilter("ignore", UserWarning)
         return torch.sparse_csr_tensor(pointer, index, values, size=size, check_invariants=False)
 
@@ -200,7 +200,7 @@ def _csr(pointer: Tensor, index: Tensor, values: Tensor, size: tuple[int, int]) 
 
 def may_be_spherical(k: Tensor) -> bool:
     """Whether a curvature may be positive, so that both forms of a distance must be computed."""
-    # On a CPU looking costs nothing; elsewhere it would stall the device, and both forms are computed.
+    # Reading the value is free on a CPU. Other devices would have to wait for it, so both forms are computed there.
     return k.device.type != "cpu" or bool((k > 0).any())
 
 
@@ -237,7 +237,7 @@ def _distance_block(x: Tensor, y: Tensor, ab: Tensor, k: Tensor, spherical: bool
         angle = torch.atan2(sine, angle_cosine) / torch.where(sine > 0, sine, 1.0)
         ratio = torch.where(sine > 0, angle, ratio)
         cosine = torch.where(k > 0, torch.where(angle_cosine > 0, angle_cosine, torch.inf), cosine)
-    # Coincident points have difference 0, so that a large but finite factor pulls them nowhere.
+    # Points that coincide have difference 0, so their gradient is 0 as long as the factor is finite.
     pull = 2 / (ab * root.clamp(min=tiny) * cosine)
     parts = [2 * root * ratio, root / cosine, pull]
     if needs_k:

@@ -1,4 +1,4 @@
-"""Kernels as machine code: compiled once on this machine, kept in the user's cache, read from there ever after."""
+"""Kernels as machine code: compiled once on this machine and kept in the user's cache, from which they are read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops as machine code: compiled by Numba once, kept in the user's cache, handed to LLVM's loader ever after.
+"""Loops as machine code: compiled by Numba once, then read from the user's cache by LLVM's loader.
 
 A process that finds its kernels in the cache imports no Numba. The file's name says what the machine code depends on:
 the kernels' source, the versions of hgeo, Numba, llvmlite and Python, and the processor. Where the cache cannot be used

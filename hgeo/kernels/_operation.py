@@ -335,7 +335,7 @@ _DISABLED = torch._C._disabled_torch_function_impl
 
 
 def _in_memory(value: Tensor) -> bool:
-    """A tensor whose numbers lie in the CPU's memory, and of no class of somebody's that wants to see the operators."""
+    """Whether a tensor lies in the CPU's memory and is of no subclass that wants to see the operators."""
     kind = type(value)
     return (
         (kind is Tensor or kind.__torch_function__ is _DISABLED)
@@ -361,7 +361,7 @@ def _batch(shapes: tuple[torch.Size, ...]) -> torch.Size:
     try:
         return torch.Size(np.broadcast_shapes(*shapes))  # torch's function imports sympy, half a second
     except ValueError:
-        return torch.broadcast_shapes(*shapes)  # whose error is the one that users of torch know
+        return torch.broadcast_shapes(*shapes)  # its error is the one that users of torch know
 
 
 def _layout(given: Sequence[Tensor], batch: torch.Size, size: int, summed: bool) -> tuple[list[int], list[Tensor], int]:

@@ -22,7 +22,7 @@ Step = tuple[Any, ...]
 
 
 class Tape:
-    """The steps of one formula, each once: whoever asks for a step that is there gets that one.
+    """The steps of one formula, each once: a step that is asked for a second time is the one that is there.
 
     Args:
         eps: the rounding unit of the rows' dtype.

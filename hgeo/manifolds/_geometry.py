@@ -217,9 +217,8 @@ class Geometry:
         verdicts = [bool(manifold.check_point_on_manifold(point)) for point in points]
         bad = ~torch.tensor(verdicts, dtype=torch.bool).reshape(lead)
         refuse_rows(name, bad, lambda at: f"not a point of {manifold}: {reason}")
-        raise ValueError(
-            f"{name}: not points of {manifold}: {reason}"
-        )  # each point is right by itself, so the shape of all of them is wrong
+        # Each point is right by itself, so it is the shape of all of them that is wrong.
+        raise ValueError(f"{name}: not points of {manifold}: {reason}")
 
     def describe(self, manifold: geoopt.Manifold, dim: int | None = None) -> str:
         """The space in the notation of space strings, such as ``ball:16,c=0.5,learn``."""

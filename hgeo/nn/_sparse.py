@@ -22,7 +22,7 @@ class _Pattern:
     def __init__(self, x: Tensor) -> None:
         self._places = x.crow_indices(), x.col_indices()
         self._versions = self._read_versions()
-        # half as much to read, and the product is read memory
+        # half the memory to read, which is what the product's time is spent on
         ids = torch.int32 if max(x.shape[1], x.values().shape[0]) < 2**31 else torch.int64
         self.pointer, self.index = (ids_given.to(ids) for ids_given in self._places)
         self.shape = x.shape
@@ -57,7 +57,7 @@ def _pattern(x: Tensor) -> _Pattern:
 
 
 class _Product(torch.autograd.Function):
-    """S m or Sᵀ m; the derivative of one is the other, as often as one likes."""
+    """S m or Sᵀ m; the derivative of one is the other, to any order."""
 
     @staticmethod
     def forward(ctx: Any, pattern: _Pattern, transposed: bool, values: Tensor, m: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ def _dot(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _along(u: Tensor, q: Tensor) -> Tensor:
-    """The part of u along q, 0 if q is 0. Its length makes no difference, and that of a tiny q has no square."""
+    """The part of u along q, 0 if q is 0. The length of q does not matter; the square of a tiny q would underflow."""
     largest = q.detach().abs().amax(-1, keepdim=True)
     q = q / torch.where(largest == 0, 1.0, largest)
     squared = _dot(q, q)
@@ -114,7 +114,7 @@ def plane_scores(s: Tensor, weight: Tensor, shift: Tensor | None, c: Tensor) -> 
 
 def with_distances(v: Tensor, c: Tensor) -> Tensor:
     """The spatial coordinates sinh(√c v)/√c of the point whose signed distances to the coordinate hyperplanes are v."""
-    # Twice as far as points go sinh is finite yet.
+    # sinh is finite up to twice the largest radius of a point.
     limit = 4 * math.atanh(1 - hm.boundary_margin(v.dtype)) * torch.rsqrt(torch.where(c == 0, 1.0, c))
     v = torch.where((v.abs() > limit) & (c > 0), v.sign() * limit, v)
     return v * hm.sin_ratio(-c * v * v)
@@ -133,7 +133,9 @@ def within_radius(s: Tensor, c: Tensor, dtype: torch.dtype) -> Tensor:
     rho = 1 - hm.boundary_margin(dtype)
     limit = 2 * rho / ((1 - rho) * (1 + rho))
     squared = c * _dot(s, s)
-    if manifolds.can_look(squared) and not bool((squared > limit * limit).any()):  # a short cut that changes nothing
+    if manifolds.can_look(squared) and not bool(
+        (squared > limit * limit).any()
+    ):  # most rows are within the radius: then there is nothing to do
         return s
     outside = squared > limit * limit
     return torch.where(outside, s * (limit * torch.rsqrt(torch.where(outside, squared, 1.0))), s)

@@ -64,7 +64,7 @@ class Embedding(Layer):
         if not isinstance(index, Tensor) or index.is_floating_point() or index.dtype == torch.bool:
             given = index.dtype if isinstance(index, Tensor) else type(index).__name__
             raise TypeError(f"Embedding: expected whole numbers in [0, {self.num}), got {given}")
-        # Of a curvature that has just moved the rows looked up are brought along, the table is not touched.
+        # The curvature may just have moved: the rows that are looked up are projected, the table stays as it is.
         return manifolds.project(self.manifold, F.embedding(index, self.weight, sparse=self.sparse))
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Link probabilities from distances, as of fermions at a temperature."""
+"""Link probabilities from distances, by the Fermi-Dirac distribution."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class HATConv(GraphLayer):
         self.attentions = 1 if merge == "product" else heads  # the heads of a product attend together
         self.input, self.output = input, output
         self.feat_drop, self.attn_drop, self.backend = feat_drop, attn_drop, backend
-        score = options.pop("attention", score)  # its older name
+        score = options.pop("attention", score)  # the older name of ``score``
         self.score, self.aggregate = described("HATConv", score, aggregate, options)
         where = activation_space or ("ball" if manifolds.has_mobius(self.manifold) else "tangent")
         self.finish = Finish("mean" if merge == "mean" else "concat", bias, activation, where, output)
@@ -223,12 +223,12 @@ class HATConv(GraphLayer):
         return self.score, self.aggregate, self.finish
 
     def coordinates(self, x: Tensor) -> Tensor:
-        """Tangent coordinates v of the input, of which dropout leaves some."""
+        """Tangent coordinates v of the input, after dropout."""
         v = super().coordinates(x)
         return dropout(v, self.feat_drop) if self.training and self.feat_drop else v
 
     def _terms(self, edges: Edges, edge_bias: Tensor | None, own: Tensor | None, return_attention: bool) -> Any:
-        """What takes part in attending beside the rows u."""
+        """The arguments of ``attend`` beside the rows u."""
         given = edge_numbers("edge_bias", edge_bias, edges.given, self.attentions)
         biases = [] if given is None else [edges.graph.from_caller_order(given)]
         biases += [] if edges.attr is None else [self.edge_rows(edges.attr)]

@@ -120,7 +120,7 @@ class Linear(Layer):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """torch's: W and log0(b) uniform in ±1/√in_dim; what torch has not, at what leaves its layer."""
+        """W and log0(b) uniform in ±1/√in_dim, as torch's. What torch's layer does not have has no effect at first."""
         if self.factors is not None:
             for layer in self.factors:
                 layer.reset_parameters()  # type: ignore[operator]

@@ -1,4 +1,4 @@
-"""One point a graph."""
+"""One point for each graph of a batch."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _check_sets(manifold: Any, query: Tensor, key: Tensor, value: Tensor) -> int
 
 
 def _parted(manifold: Any, x: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Of each factor of constant curvature the tangent coordinates, as long as they are, and the curvature."""
+    """For each factor of constant curvature: tangent coordinates of Riemannian length, and the curvature."""
     v = manifolds.log0(manifold, x)
     parts = manifolds.parts(manifold, v.shape[-1]) or []
     return [(v[..., part.coordinates] * part.scale, part.curvature.to(v)) for part in parts]
@@ -206,7 +206,7 @@ class SetAttention(Layer):
     def forward(
         self, x: Tensor, memory: Tensor | None = None, *, attn_mask: Tensor | None = None, is_causal: bool = False
     ) -> Tensor:
-        """What the points of ``x`` hear of those of ``memory``, or of each other."""
+        """The points of ``x`` attend to those of ``memory``, or to each other."""
         self.check(x, self.log_scale)
         if memory is None:
             query, key, value = self._heads(x, 0, 3)

@@ -1,4 +1,4 @@
-"""What the fused operators take and what the forward keeps for the backward: said here, and nowhere again."""
+"""The one description of what the fused operators take, and of what the forward pass keeps for the backward pass."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def _operator(name: str, function: Callable[..., Any], takes: Mapping[str, Any],
 
 
 def _contiguous(inputs: Inputs) -> Inputs:
-    """The kernels take strides for granted."""
+    """The kernels read contiguous tensors only."""
     u, bias, factor, value_scale = inputs.u, inputs.bias, inputs.factor, inputs.value_scale
     if u.is_contiguous() and bias is None and factor is None and value_scale is None:
         return inputs
@@ -155,7 +155,7 @@ class _FusedAttention(torch.autograd.Function):
             raise RuntimeError("fused_attention was called with keep=False; gradients need keep=True")
         _, needs_k, needs_beta, needs_scale, needs_bias, needs_out_k = needs
         needs_scalars = needs_k or needs_beta or needs_scale or needs_out_k
-        # the operator has a derivative that says what to do about it
+        # only the operator has the derivative that raises an error with advice
         derivative: Any = _backward if ctx.direct and not torch.is_grad_enabled() else _fused_attention_backward
         by_u, scalars, by_bias = derivative(grads[0], *inputs, result, nodes, edges, needs_scalars, needs_bias)
         by_k = by_beta = by_scale = by_out_k = None
@@ -169,7 +169,7 @@ class _FusedAttention(torch.autograd.Function):
 
 
 class _NeighbourSum(torch.autograd.Function):
-    """Rows added up over neighbours; the derivative is the same along the edges back, as often as one likes."""
+    """Sums rows over neighbours. Its derivative is the same sum over the reversed edges, to any order."""
 
     @staticmethod
     def forward(
@@ -206,7 +206,7 @@ def _differentiable(compute: Callable[..., Any], inputs: Inputs) -> Any:
 
 
 def refuse_forward_mode(*tensors: Tensor | None) -> None:
-    """The kernels know no tangents, and would drop them without a word."""
+    """Refuse forward-mode derivatives: the kernels do not compute them and would drop them silently."""
     if any(t is not None and forward_ad.unpack_dual(t).tangent is not None for t in tensors):
         raise RuntimeError(
             "the fused attention has no forward-mode derivative (torch.func.jvp, torch.autograd.forward_ad); "

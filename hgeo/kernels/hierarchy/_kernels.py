@@ -30,7 +30,7 @@ from numba.np.arrayobj import make_array, populate_array
 __all__ = ["make_epoch", "make_ranks"]
 
 _BLOCK_SHIFT = 6  # rows are dealt out in blocks of 64, so that threads do not write the same cache lines
-_PATIENCE = 2000  # how often a thread looks whether the others are ready before it lets go of its core
+_PATIENCE = 2000  # how often a waiting thread checks for the others before it gives up its core
 _RIM = 1.0 - 1e-10  # of the ball, for √c|x|
 
 # No array is made here, only looked at. Sums may be reordered, so that they fill vectors.
@@ -241,7 +241,7 @@ def make_epoch(family: str, width: int) -> Callable[..., None]:
 
     @jit
     def meet(counter: Any, goal: int, rest: int) -> None:
-        """Waits until all threads are here."""
+        """Waits until all threads have come to this point."""
         _fetch_add(counter, 1)
         looks = 0
         while _fetch_add(counter, 0) < goal:
