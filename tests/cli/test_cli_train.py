@@ -514,7 +514,8 @@ def test_every_text_file_is_opened_as_utf8():
             binary = any(
                 isinstance(value, ast.Constant) and value.value in ("rb", "wb", "xb") for value in node.args[1:2]
             )
-            text = name in ("read_text", "write_text") or (name == "open" and module != "os" and not binary)
+            method = isinstance(node.func, ast.Attribute) and name in ("read_text", "write_text")
+            text = method or (name == "open" and module != "os" and not binary)
             if text and "encoding" not in {keyword.arg for keyword in node.keywords}:
                 wrong.append(f"{path.name}:{node.lineno}")
     assert wrong == []
