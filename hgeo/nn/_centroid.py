@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
+from hgeo import manifolds
 from hgeo.graph import Graph, weighted_sum
+from hgeo.kernels import Number, Operation, Row, dot, maximum, sqrt, where
 from hgeo.nn._spatial import excess, within_radius
 
 __all__ = ["centroids"]
+
+# √c times the radius up to which float32 rows are summed in float32
+_NEAR = 3.0
 
 
 def centroids(
@@ -18,30 +25,53 @@ def centroids(
 
     With a_ij = ``weights`` (E, 1) times ``source`` (num_src, 1) of j, where they are given, t = √(1 + c|s|²) and
     T = Σ a t, S = Σ a s, W = Σ a it is :math:`S / \sqrt{T^2 - c|S|^2}`, and S/W without curvature. Far out T² and c|S|²
-    are huge and almost equal. With e = t - 1, E = Σ a e it is W² + (2WE + E² - c|S|²), never below W²; the sums of
-    float32 rows are made in float64, which leaves nine digits at radius 9 and three at 15, where float32 ends.
+    are huge and almost equal. With e = t - 1, E = Σ a e it is W² + (2WE + E² - c|S|²), never below W². Sums of float32
+    rows within radius 3 keep five digits of that difference; farther out, and where nobody can look how far out rows
+    are, the sums are made in float64, which leaves nine digits at radius 9 and three at 15, where float32 ends.
     """
     dtype = s.dtype
-    wide = s if s.device.type == "mps" else s.double()  # which has no float64
+    wide = s if s.device.type == "mps" or dtype == torch.float32 else s.double()  # mps has no float64
+    extra = excess(wide, c.to(wide))
+    if dtype != torch.float64 and s.device.type != "mps" and not _is_near(dtype, extra):
+        wide = within_radius(s.double(), c.double(), dtype)
+        extra = excess(wide, c.to(wide))
+    elif dtype == torch.float64:
+        wide = within_radius(wide, c, dtype)
+        extra = excess(wide, c)
     c = c.to(wide)
-    wide = within_radius(wide, c, dtype)
-    rows = torch.cat([torch.ones_like(wide[:, :1]), excess(wide, c), wide], dim=-1)
-    rows = rows if source is None else rows * source.to(rows)
-    weights = None if weights is None else weights.to(rows)
-    sums = weighted_sum(graph, weights, rows.unsqueeze(1), backend=backend).squeeze(1)
-    total, extra, spatial = sums.split((1, 1, s.shape[1]), dim=1)
+    weights = None if weights is None else weights.to(wide)
+    source = torch.ones_like(extra) if source is None else source.to(wide)
+    spatial, sums = (
+        weighted_sum(graph, weights, rows.unsqueeze(1), backend=backend).squeeze(1)
+        for rows in (wide * source, torch.cat([source, extra * source], dim=-1))
+    )
+    total, extra = sums.split(1, dim=1)
+    if dtype != wide.dtype or dtype == torch.float32:
+        return _over_its_length(spatial, total, extra, c).to(dtype)
     square = (spatial * spatial).sum(-1, keepdim=True)
-    more = 2 * total * extra + extra * extra - c * square
-    if dtype == wide.dtype:
-        time = total + extra
-        steep = 2 * c * square > time * time
-        axis = spatial * torch.rsqrt(torch.where(square == 0, 1.0, square))
-        root = torch.sqrt(torch.where(steep, c, 1.0))
-        small = _along_the_cone(graph, wide, axis, c, weights, source)
-        length = small * (time + root * torch.sqrt(torch.where(square == 0, 1.0, square)))
-        more = torch.where(steep, length - total * total, more)
+    more, time = 2 * total * extra + extra * extra - c * square, total + extra
+    steep = 2 * c * square > time * time
+    axis = spatial * torch.rsqrt(torch.where(square == 0, 1.0, square))
+    root = torch.sqrt(torch.where(steep, c, 1.0))
+    small = _along_the_cone(graph, wide, axis, c, weights, source)
+    length = small * (time + root * torch.sqrt(torch.where(square == 0, 1.0, square)))
+    more = torch.where(steep, length - total * total, more)
     squared = total * total + torch.where(more < 0, 0.0, more)
-    return (spatial * torch.rsqrt(torch.where(squared == 0, 1.0, squared))).to(dtype)
+    return spatial * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
+
+
+def _is_near(dtype: torch.dtype, extra: Tensor) -> bool:
+    """Whether all rows of float32 are known to lie within radius 3, by their t - 1."""
+    if dtype != torch.float32 or not manifolds.can_look(extra):
+        return False
+    return not extra.numel() or bool(extra.detach().amax() <= math.cosh(_NEAR) - 1)
+
+
+@Operation
+def _over_its_length(s: Row, total: Number, extra: Number, c: Number) -> Row:
+    """S/√(W² + (2WE + E² - c|S|²)), 0 where that is 0."""
+    squared = total * total + maximum(2 * total * extra + extra * extra - c * dot(s, s), 0.0)
+    return s / sqrt(where(squared == 0, 1.0, squared))
 
 
 def _along_the_cone(

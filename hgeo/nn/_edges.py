@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple
+import functools
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from hgeo import manifolds
 from hgeo.graph import Graph, as_graph, values_unknown
 from hgeo.manifolds import describe
 from hgeo.nn._inputs import check_features, edge_numbers, linear, read_graph
-from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, positive
+from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, positive, sized_map
 
 __all__ = ["Attention", "Edges", "FillValue", "GraphLayer"]
 
@@ -62,7 +63,18 @@ class GraphLayer(Layer):
     weight_self: nn.Parameter | None
     weight_residual: nn.Parameter | None
     weight_edge: nn.Parameter | None
+    bias_edge: nn.Parameter | None
     input: str = "points"
+    #: the options that a ``repr`` shows where they differ from these
+    usual: ClassVar[dict[str, Any]] = {
+        "edge_dim": None,
+        "add_self_loops": True,
+        "fill_value": None,
+        "residual": False,
+        "self_weight": False,
+    }
+    #: the maps whose columns say how large an input of sources and of destinations is
+    sized_by: ClassVar[tuple[str, str]] = ("weight", "weight_dst")
 
     def __init__(
         self,
@@ -94,19 +106,22 @@ class GraphLayer(Layer):
 
     # --- maps ---
 
-    def make_maps(self, rows: int, own_rows: int, edge_rows: int) -> None:
-        """Make the maps that the layer has, from coordinates to ``rows``, and from attributes to ``edge_rows``.
-
-        ``weight``, and ``weight_dst`` of destinations with a map of their own; ``weight_self`` and ``weight_residual``
-        to ``own_rows``; ``weight_edge``.
-        """
+    def make_maps(self, rows: int, own_rows: int) -> None:
+        """Make the maps from coordinates that the layer has: ``weight``, and ``weight_dst`` of destinations with a map
+        of their own, to ``rows``; ``weight_self`` and ``weight_residual`` to ``own_rows``."""
         self._map_rows = rows, own_rows
-        self.weight = _map(rows, self.in_dim)
-        self.weight_dst = _map(rows, self.dst_dim) if self.is_pair else None
-        self.weight_self = _map(own_rows, self.dst_dim) if self.self_weight else None
+        self.weight = sized_map(rows, self.in_dim)
+        self.weight_dst = sized_map(rows, self.dst_dim) if self.is_pair else None
+        self.weight_self = sized_map(own_rows, self.dst_dim) if self.self_weight else None
         mapped = self.residual and self.dst_dim != own_rows
-        self.weight_residual = _map(own_rows, self.dst_dim) if mapped else None
-        self.weight_edge = _map(edge_rows, self.edge_dim) if self.edge_dim is not None else None
+        self.weight_residual = sized_map(own_rows, self.dst_dim) if mapped else None
+
+    def make_edge_map(self, rows: int, *, gate: bool) -> None:
+        """Make the map of the attributes of edges that the layer has: ``weight_edge`` to ``rows``, and ``bias_edge`` of
+        one that is a gate."""
+        there = self.edge_dim is not None
+        self.weight_edge = sized_map(rows, self.edge_dim) if there else None
+        self.bias_edge = nn.Parameter(torch.zeros(rows)) if there and gate else None
 
     @property
     def is_lazy(self) -> bool:
@@ -126,7 +141,11 @@ class GraphLayer(Layer):
         """Size the maps for inputs of these intrinsic dimensions."""
         self.in_dim = src if self.in_dim is None else self.in_dim
         self.dst_dim = dst if self.dst_dim is None else self.dst_dim
-        self._numbers = self._numbers_of(self.in_dim)
+        self._numbers = self.numbers_of(self.in_dim)
+        self.size_maps()
+
+    def size_maps(self) -> None:
+        """Give the maps without a size that of the dimensions, which are known now."""
         rows, own_rows = self._map_rows
         if self.dst_dim == own_rows:
             self.weight_residual = None
@@ -139,13 +158,10 @@ class GraphLayer(Layer):
             if isinstance(weight, UninitializedParameter):
                 weight.materialize(shape)
 
-    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
-        super()._save_to_state_dict(destination, prefix, keep_vars or self.is_lazy)  # nothing to detach without a size
-
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *more: Any) -> None:
-        found = state_dict.get(f"{prefix}weight")
+        found, of_dst = (state_dict.get(prefix + name) for name in self.sized_by)
         if self.is_lazy and found is not None and not isinstance(found, UninitializedParameter):
-            self._find_dims(found.shape[1], state_dict.get(f"{prefix}weight_dst", found).shape[1])
+            self._find_dims(found.shape[1], (found if of_dst is None else of_dst).shape[1])
         super()._load_from_state_dict(state_dict, prefix, *more)
 
     # --- input ---
@@ -221,12 +237,9 @@ class GraphLayer(Layer):
         plain = self.input == "tangent" or self.in_manifold is None
         return rows.shape[-1] if plain else manifolds.intrinsic_dim(self.in_manifold, rows.shape[-1])
 
-    def _numbers_of(self, dim: int) -> int:
-        return dim if self.in_manifold is None else manifolds.ambient_dim(self.in_manifold, dim)
-
     def _read_numbers(self, dim: int | None) -> int:
         assert dim is not None
-        return dim if self.input == "tangent" else self._numbers_of(dim)
+        return dim if self.input == "tangent" else self.numbers_of(dim)
 
     # --- rows ---
 
@@ -263,19 +276,24 @@ class GraphLayer(Layer):
         assert self.weight_edge is not None
         return linear(attr, self.weight_edge).to(self.weight.dtype)
 
+    def factors(self, edges: Edges, *more: Tensor) -> Tensor | None:
+        """(E, 1) factors of the messages: ``more``, weights, gates, masks; None: all are 1.
+
+        The gate of an edge with attributes f is 2 sigmoid(G f + g), at first near 1.
+        """
+        found = [*more, *(value.to(self.weight.dtype) for value in (edges.weight, edges.mask) if value is not None)]
+        if self.bias_edge is not None:
+            assert edges.attr is not None
+            found.append(2 * torch.sigmoid(self.edge_rows(edges.attr) + self.bias_edge))
+        return edges.graph.without_padding(functools.reduce(torch.mul, found), 0.0) if found else None
+
     def extra_repr(self) -> str:
         """Where the layer leads from and to."""
         source = describe(self.in_manifold, self.in_dim)
         source = f"({source}, {describe(self.in_manifold, self.dst_dim)})" if self.is_pair else source
-        usual = {"edge_dim": None, "add_self_loops": True, "fill_value": None, "residual": False, "self_weight": False}
-        shown = [f"{name}={getattr(self, name)!r}" for name, value in usual.items() if getattr(self, name) != value]
+        shown = [f"{name}={value!r}" for name, usual in self.usual.items() if (value := getattr(self, name)) != usual]
         dim = getattr(self, "output_dim", self.out_dim)
         return ", ".join([f"{source} → {describe(self.manifold, dim)}", *shown])
-
-
-def _map(rows: int, size: int | None) -> nn.Parameter:
-    lazy: Any = UninitializedParameter  # a Parameter, as torch does not say
-    return lazy() if size is None else nn.Parameter(torch.empty(rows, size))
 
 
 def _check_weights(layer: str, weight: Tensor) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
@@ -21,6 +22,7 @@ __all__ = [
     "manifold_of_heads",
     "point_parameter",
     "positive",
+    "sized_map",
 ]
 
 
@@ -46,13 +48,20 @@ class Layer(nn.Module):
         self.in_dim, self.out_dim = in_dim, out_dim
         # How many numbers a row of the input has; a manifold without that dimension says so here.
         try:
-            self._numbers = in_dim
-            if in_dim is not None and in_manifold is not None:
-                self._numbers = manifolds.ambient_dim(in_manifold, in_dim)
+            self._numbers = None if in_dim is None else self.numbers_of(in_dim)
             if out_dim is not None and manifold is not None:
                 manifolds.ambient_dim(manifold, out_dim)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{own_name}: {error}") from error
+
+    def numbers_of(self, dim: int) -> int:
+        """How many numbers an input of this intrinsic dimension has."""
+        return dim if self.in_manifold is None else manifolds.ambient_dim(self.in_manifold, dim)
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        # a map that waits for its size has nothing to detach
+        lazy = any(isinstance(weight, UninitializedParameter) for weight in self._parameters.values())
+        super()._save_to_state_dict(destination, prefix, keep_vars or lazy)
 
     def check(self, x: Tensor, like: Tensor | None = None) -> None:
         """Refuse an input whose kind, size, device or dtype does not fit; values are not looked at."""
@@ -86,6 +95,12 @@ def _what(value: Any) -> str:
     if isinstance(value, manifolds.Space):
         return "a Space, which is a pair: give its .manifold, and its .dim as the dimension"
     return f"{type(value).__name__}: {value!r}"
+
+
+def sized_map(rows: int, size: int | None) -> nn.Parameter:
+    """The weights of a linear map from ``size`` numbers, or ones that wait for it."""
+    lazy: Any = UninitializedParameter  # a Parameter, as torch does not say
+    return lazy() if size is None else nn.Parameter(torch.empty(rows, size))
 
 
 def positive(layer: str, name: str, value: Any) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 import hgeo.math as hm
 from hgeo import manifolds
+from hgeo.kernels import Number, Operation, Row, dot, sqrt
 from hgeo.manifolds import describe
 
 __all__ = [
@@ -69,10 +70,11 @@ def minus_curvature(manifold: Any, like: Tensor) -> Tensor:
     return like.new_zeros(()) if k is None else -k.to(like)
 
 
-def excess(s: Tensor, c: Tensor) -> Tensor:
+@Operation
+def excess(s: Row, c: Number) -> Number:
     """(..., 1): t - 1 = c|s|²/(1 + t), without cancellation; 0 where space is flat."""
-    squared = c * _dot(s, s)
-    return squared / (1 + torch.sqrt(1 + squared))
+    squared = c * dot(s, s)
+    return squared / (1 + sqrt(1 + squared))
 
 
 def lorentz_sqdist(q: Tensor, k: Tensor, c: Tensor) -> Tensor:

@@ -101,8 +101,8 @@ class GCNConv(GraphLayer):
         self.aggregate, self.norm, self.backend = aggregate, norm, backend
         self.input, self.output = input, output
         self.finish = Finish(activation=activation, output=output)
-        self.make_maps(out_dim, out_dim, 1)
-        self.bias_edge = nn.Parameter(torch.empty(1)) if edge_dim is not None else None
+        self.make_maps(out_dim, out_dim)
+        self.make_edge_map(1, gate=True)
         self.bias = point_parameter(manifold, out_dim) if bias == "point" else None
         if aggregate != "tangent":  # a manifold without gyromidpoints says so now
             manifolds.lift(manifold, manifolds.exp0(manifold, torch.zeros(out_dim)))
@@ -140,7 +140,7 @@ class GCNConv(GraphLayer):
         edges = self.read(graph, x, edge_weight=edge_weight, edge_attr=edge_attr, edge_mask=edge_mask)
         u, own = self._transform(x, edges)
         source, target = _norm_factors(edges.graph, self.norm, self.weight.dtype, edges.weight)
-        weights = self._weights(edges)
+        weights = self.factors(edges)
 
         def aggregated(rows: Tensor) -> Tensor:
             return weighted_sum(edges.graph, weights, (source * rows).unsqueeze(1), backend=self.backend).squeeze(1)
@@ -165,19 +165,6 @@ class GCNConv(GraphLayer):
         point = manifolds.project(self.manifold, self.bias)  # its curvature may have moved since the last step
         moved = manifolds.translate(self.manifold, manifolds.exp0(self.manifold, u), point)
         return manifolds.log0(self.manifold, moved), own
-
-    def _weights(self, edges: Edges) -> Tensor | None:
-        """(E, 1) factors of the messages beside ``norm``; None: 1."""
-        weights = edges.weight
-        if edges.attr is not None:
-            assert self.bias_edge is not None
-            gate = self.edge_rows(edges.attr) + self.bias_edge
-            gate = 2 * edges.graph.without_padding(torch.sigmoid(gate), 0.0)
-            weights = gate if weights is None else weights * gate
-        if edges.mask is not None:
-            mask = edges.graph.without_padding(edges.mask.to(self.weight.dtype), 0.0)
-            weights = mask if weights is None else weights * mask
-        return weights
 
     def _finished(self, mean: Tensor, own: Tensor | None) -> Tensor:
         return self.finish(self.manifold, (mean if own is None else mean + own).unsqueeze(1), None)

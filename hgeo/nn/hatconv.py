@@ -150,7 +150,8 @@ class HATConv(GraphLayer):
         where = activation_space or ("ball" if manifolds.has_mobius(self.manifold) else "tangent")
         self.finish = Finish("mean" if merge == "mean" else "concat", bias, activation, where, output)
         check_steps(self.manifold, self.output_dim, self.finish, self.score, self.aggregate)
-        self.make_maps(heads * out_dim, self.output_dim, self.attentions)
+        self.make_maps(heads * out_dim, self.output_dim)
+        self.make_edge_map(self.attentions, gate=False)
         learns = isinstance(self.score, Distance) and self.score.beta == "learn"
         self.log_beta = nn.Parameter(torch.zeros(self.attentions)) if learns else None
         self.bias: Tensor | None = None

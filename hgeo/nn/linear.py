@@ -8,11 +8,12 @@ from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedParameter
 
 from hgeo import manifolds
 from hgeo.manifolds import describe
 from hgeo.nn._inputs import linear
-from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, point_parameter
+from hgeo.nn._layer import Layer, carry_factor, choice, coordinates, point_parameter, sized_map
 from hgeo.nn._spatial import (
     check_spatial,
     excess,
@@ -56,7 +57,7 @@ class Linear(Layer):
     the point whose own distances to the coordinate hyperplanes they are.
 
     Args:
-        in_dim, out_dim: intrinsic dimensions.
+        in_dim, out_dim: intrinsic dimensions; ``in_dim`` None if :meth:`size` will tell it.
         manifold: where the output lies.
         in_manifold: where the input lies; "same": on ``manifold``; None: plain vectors, read as tangent coordinates.
         bias: whether there is one: a ``geoopt.ManifoldParameter`` (in the forms "lorentz" and "hnn++" a vector).
@@ -86,7 +87,7 @@ class Linear(Layer):
 
     def __init__(
         self,
-        in_dim: int,
+        in_dim: int | None,
         out_dim: int,
         manifold: Any,
         *,
@@ -111,7 +112,7 @@ class Linear(Layer):
         rows = out_dim + gate
         if form in ("lorentz", "hnn++"):
             check_spatial("Linear", f"form={form!r}", in_manifold, manifold)
-        self.weight = nn.Parameter(torch.empty(rows, in_dim))
+        self.weight = sized_map(rows, in_dim)
         if form == "lorentz":
             self.time_weight = nn.Parameter(torch.empty(rows)) if in_manifold is not None else None
             self.log_reach = nn.Parameter(torch.empty(())) if gate else None
@@ -126,7 +127,8 @@ class Linear(Layer):
                 layer.reset_parameters()  # type: ignore[operator]
             return
         assert self.weight is not None
-        assert self.in_dim is not None
+        if self.in_dim is None:
+            return
         nn.init.kaiming_uniform_(self.weight, a=math.sqrt(5))
         with torch.no_grad():
             if self.time_weight is not None:
@@ -137,6 +139,13 @@ class Linear(Layer):
                 bound = 1 / math.sqrt(self.in_dim) if self.form != "hnn++" else 0.0
                 v = self.weight.new_empty(self.weight.shape[0]).uniform_(-bound, bound)
                 self.bias.copy_(manifolds.exp0(self.manifold, v) if self.form == "tangent" else v)
+
+    def size(self, in_dim: int) -> None:
+        """Give the map of a layer that was made without an ``in_dim`` its size; its numbers are still to be set."""
+        self.in_dim, self._numbers = in_dim, self.numbers_of(in_dim)
+        if isinstance(self.weight, UninitializedParameter):
+            assert self.out_dim is not None
+            self.weight.materialize((self.out_dim + self.gate, in_dim))
 
     def forward(self, x: Tensor) -> Tensor:
         """Points of ``manifold``."""
@@ -167,7 +176,7 @@ class Linear(Layer):
             return with_distances(plane_scores(s, self.weight, self.bias, c_in), c_out)
         y = linear(s, self.weight).to(self.weight.dtype)
         if self.time_weight is not None:
-            y = y + self.time_weight * excess(s, c_in)
+            y = y + torch.matmul(excess(s, c_in), self.time_weight.unsqueeze(0))
         if self.bias is not None:
             y = y + self.bias
         if self.log_reach is None:

@@ -1,4 +1,4 @@
-"""HATConv and GCNConv where DGL's convolutions stand: in HeteroGraphConv, over blocks, before DGL's explainer."""
+"""hgeo's layers where DGL's convolutions stand: in HeteroGraphConv, over blocks, before DGL's explainer."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ BALL = hgeo.PoincareBall()
 LAYERS = {
     "HATConv": lambda *dims, **options: hgeo.nn.HATConv(*dims, BALL, output="tangent", activation=None, **options),
     "GCNConv": lambda *dims, **options: hgeo.nn.GCNConv(*dims, BALL, output="tangent", activation=None, **options),
+    "SAGEConv": lambda *dims, **options: hgeo.nn.SAGEConv(*dims, BALL, output="tangent", activation=None, **options),
+    "LorentzConv": lambda *dims, **options: hgeo.nn.LorentzConv(*dims, BALL, output="spatial", **options),
 }
 
 
@@ -78,7 +80,7 @@ def test_a_block_with_weights_gives_what_the_graph_gives(name: str) -> None:
     graph.edata["w"] = torch.rand(120)
     x, seeds = torch.randn(30, 6), torch.tensor([4, 9, 20])
     (block,) = dgl.dataloading.MultiLayerFullNeighborSampler(1).sample_blocks(graph, seeds)[2]
-    conv = LAYERS[name](6, 4, **({"norm": "mean"} if name == "GCNConv" else {}))
+    conv = LAYERS[name](6, 4, **{"GCNConv": {"norm": "mean"}, "LorentzConv": {"weights": "mean"}}.get(name, {}))
     there = conv(block, x[block.srcdata[dgl.NID]], edge_weight=block.edata["w"])
     torch.testing.assert_close(there, conv(graph, x, edge_weight=graph.edata["w"])[seeds])
 

@@ -29,6 +29,18 @@ def gcn(in_dim: Any = IN_DIM, **options: Any) -> nn.Module:
     return hgeo.nn.GCNConv(in_dim, DIM, hgeo.PoincareBall(0.7, learnable=True), **options).double()
 
 
+def sage(in_dim: Any = IN_DIM, self_weight: bool = False, **options: Any) -> nn.Module:
+    torch.manual_seed(0)
+    there = hgeo.PoincareBall(0.7, learnable=True)
+    return hgeo.nn.SAGEConv(in_dim, DIM, there, self_weight=self_weight, **options).double()
+
+
+def lorentz(in_dim: Any = IN_DIM, **options: Any) -> nn.Module:
+    torch.manual_seed(0)
+    options = {"activation": torch.tanh, "bias": False} | options
+    return hgeo.nn.LorentzConv(in_dim, DIM, hgeo.PoincareBall(0.7, learnable=True), **options).double()
+
+
 LAYERS = {
     "HATConv": hat,
     "HATConv, 2 heads, mean": lambda *a, **o: hat(*a, heads=2, merge="mean", **o),
@@ -43,7 +55,16 @@ LAYERS = {
     "GCNConv, sum": lambda *a, **o: gcn(*a, norm="sum", **o),
     "GCNConv, midpoint": lambda *a, **o: gcn(*a, aggregate="midpoint", **o),
     "GCNConv, gyrosum": lambda *a, **o: gcn(*a, aggregate="gyrosum", **o),
+    "SAGEConv": sage,
+    "SAGEConv, tangent": lambda *a, **o: sage(*a, aggregate="tangent", **o),
+    "LorentzConv": lorentz,
+    "LorentzConv, mean": lambda *a, **o: lorentz(*a, weights="mean", **o),
+    "LorentzConv, attention": lambda *a, **o: lorentz(*a, weights="attention", **o),
 }
+ONE_OF_EACH = ["HATConv", "GCNConv", "SAGEConv", "LorentzConv"]
+# layers in which what a node keeps of its own is added to what it aggregates, and not combined with it as points
+ADDING = [name for name in LAYERS if name.startswith(("HATConv", "GCNConv"))]
+LOOPED = [name for name in LAYERS if not name.startswith("SAGEConv")]  # that add loops unless told otherwise
 # a product of weights is no product of Möbius sums: (2w) ⊗ h is w ⊗ h ⊕ w ⊗ h only if nothing stands between
 REPEATS = [name for name in LAYERS if name != "HATConv, mobius"]
 
@@ -118,7 +139,7 @@ def test_attention_follows_the_weights() -> None:
     assert attention.loops.abs().sum() == 0
 
 
-@pytest.mark.parametrize("name", ["HATConv", "GCNConv"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 @pytest.mark.parametrize("wrong", [-1.0, float("nan"), float("inf")])
 def test_weights_that_are_no_weights_are_refused(name: str, wrong: float) -> None:
     weight = torch.ones(EDGES.shape[1])
@@ -131,8 +152,8 @@ def test_a_weight_of_the_added_loops_stands_beside_those_of_the_edges() -> None:
     x, weight = features(), torch.rand(EDGES.shape[1]).double()
     missing = torch.tensor([0, 1, 3, 4, 5])
     looped = torch.cat([EDGES, missing.expand(2, -1)], 1)
-    for name in ("HATConv", "GCNConv"):
-        layer = LAYERS[name](fill_value=0.5)
+    for name in ONE_OF_EACH:
+        layer = LAYERS[name](fill_value=0.5, add_self_loops=True)
         with_loops = torch.cat([weight, torch.full((5,), 0.5).double()])
         agree([layer(EDGES, x, edge_weight=weight)], [layer(looped, x, edge_weight=with_loops)])
         with_loops[:8] = 1
@@ -141,9 +162,10 @@ def test_a_weight_of_the_added_loops_stands_beside_those_of_the_edges() -> None:
 
 
 @pytest.mark.parametrize(("fill", "reduce"), [("mean", "mean"), ("add", "sum"), ("min", "amin"), ("max", "amax")])
-@pytest.mark.parametrize("name", ["HATConv", "GCNConv"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_added_loops_can_have_what_the_edges_of_their_node_have(name: str, fill: str, reduce: str) -> None:
-    layer, x, attr = LAYERS[name](edge_dim=2, fill_value=fill), features(), features(EDGES.shape[1], 2, seed=4)
+    layer = LAYERS[name](edge_dim=2, fill_value=fill, add_self_loops=True)
+    x, attr = features(), features(EDGES.shape[1], 2, seed=4)
     weight = torch.rand(EDGES.shape[1]).double()
     missing = torch.tensor([0, 1, 3, 4, 5])
     looped = torch.cat([EDGES, missing.expand(2, -1)], 1)
@@ -169,16 +191,25 @@ def test_attributes_are_a_linear_term_of_the_score(backend: str) -> None:
     agree(found[:1], [plain(EDGES, features(), edge_bias=attr @ conv.weight_edge.mT).detach()])
 
 
-def test_attributes_are_a_gate_of_the_messages_of_a_gcn(backend: str) -> None:
-    layer, attr = gcn(edge_dim=2, norm="sum", backend=backend), features(EDGES.shape[1], 2, seed=4)
+GATED = {
+    "GCNConv": lambda **o: gcn(norm="sum", **o),
+    "SAGEConv": sage,
+    "LorentzConv": lambda **o: lorentz(weights="mean", **o),
+}
+
+
+@pytest.mark.parametrize("name", GATED)
+def test_attributes_are_a_gate_of_the_messages(name: str, backend: str) -> None:
+    make, attr = GATED[name], features(EDGES.shape[1], 2, seed=4)
+    layer = make(edge_dim=2, backend=backend)
     with torch.no_grad():
         layer.weight_edge.zero_()
-    agree([layer(EDGES, features(), edge_attr=attr)], [gcn(norm="sum", backend=backend)(EDGES, features())])
+    agree([layer(EDGES, features(), edge_attr=attr)], [make(backend=backend)(EDGES, features())])
     with torch.no_grad():
         layer.weight_edge.copy_(features(1, 2, seed=5))
         layer.bias_edge.fill_(0.3)
     gate = 2 * torch.sigmoid(attr @ layer.weight_edge.mT + 0.3).detach()
-    plain = gcn(norm="sum", add_self_loops=False, backend=backend)
+    plain = make(add_self_loops=False, backend=backend)
     layer.add_self_loops = False
     agree([layer(EDGES, features(), edge_attr=attr)], [plain(EDGES, features(), edge_weight=gate)])
 
@@ -223,10 +254,10 @@ def test_without_loops_a_node_without_edges_is_the_origin(name: str, backend: st
     assert all(value.isfinite().all() for value in found)
     torch.testing.assert_close(found[0][1], torch.zeros_like(found[0][1]))
     looped = torch.cat([EDGES, torch.tensor([0, 1, 3, 4, 5]).expand(2, -1)], 1)
-    agree([layer(looped, features())], [LAYERS[name](backend=backend)(EDGES, features())])
+    agree([layer(looped, features())], [LAYERS[name](backend=backend, add_self_loops=True)(EDGES, features())])
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", ADDING)
 def test_own_rows_are_added_to_the_aggregate(name: str, backend: str) -> None:
     options = {"activation": None, "output": "tangent", "backend": backend}
     x, plain = features(), LAYERS[name](**options)
@@ -236,8 +267,15 @@ def test_own_rows_are_added_to_the_aggregate(name: str, backend: str) -> None:
         assert all(f"{word}=True" in str(layer) for word in own)
         rows = sum(x @ getattr(layer, f"weight_{'self' if word == 'self_weight' else word}").mT for word in own)
         agree([layer(EDGES, x)], [plain(EDGES, x) + rows])
-    with_points = LAYERS[name](residual=True, backend=backend)
-    assert all(value.isfinite().all() for value in value_and_gradients(with_points, EDGES, x=x))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_what_a_node_keeps_of_its_own_has_finite_gradients(name: str, backend: str) -> None:
+    layer = LAYERS[name](residual=True, self_weight=True, backend=backend)
+    for edges in (EDGES, EDGES[:, EDGES[1] != 1]):
+        found = value_and_gradients(layer, edges, x=features())
+        assert all(value.isfinite().all() for value in found)
+        assert (found[0][1] != value_and_gradients(LAYERS[name](backend=backend), edges, x=features())[0][1]).any()
 
 
 def test_a_residual_of_the_same_dimension_has_no_map() -> None:
@@ -284,7 +322,7 @@ def test_a_pair_is_a_graph_of_both_sets_in_every_format(name: str, form: str) ->
     agree([layer(across_forms()[form], (users, items))], [layer(BOTH, torch.cat([items, users]))])
 
 
-@pytest.mark.parametrize("name", ["HATConv", "GCNConv"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_a_pair_goes_over_a_graph_of_hgeo_and_a_block(name: str) -> None:
     src, dst = torch.tensor([2, 3, 1, 0]), torch.tensor([0, 0, 1, 1])
     graph, layer = Graph(src, dst, num_src=4, num_dst=2), LAYERS[name]()
@@ -304,12 +342,15 @@ def test_sources_and_destinations_can_have_maps_of_their_own(name: str, backend:
     users, items = features(4, 2), features(5, seed=1)
     found = layer(ACROSS, (users, items))
     assert found.shape[0] == 5
-    assert [layer.weight.shape[1], layer.weight_dst.shape[1], layer.weight_self.shape[1]] == [2, 5, 5]
+    state = layer.state_dict()
+    ours = ("linear.weight", "linear_dst.weight", "own.weight", "skip.weight")
+    src, dst, *own = ours if "Lorentz" in name else ("weight", "weight_dst", "weight_self", "weight_residual")
+    assert [state[word].shape[1] for word in (src, dst, *own)] == [2, 5, 5, 5]
     # side by side in one vector, with one map of both, it is the layer for one set
-    both = LAYERS[name](7, self_weight=True, backend=backend)
-    with torch.no_grad():
-        both.load_state_dict({"weight": torch.cat([layer.weight, layer.weight_dst], 1)}, strict=False)
-        both.weight_self.zero_()[:, 2:] = layer.weight_self + layer.weight_residual
+    both = LAYERS[name](7, self_weight=True, residual=True, backend=backend)
+    state[src] = torch.cat([state[src], state.pop(dst)], 1)
+    state |= {word: torch.cat([state[word].new_zeros(len(state[word]), 2), state[word]], 1) for word in own}
+    both.load_state_dict({word: value for word, value in state.items() if not word.startswith("linear_dst")})
     x = torch.cat([torch.cat([torch.zeros(5, 2), items], 1), torch.cat([users, torch.zeros(4, 5)], 1)]).double()
     agree([found], [both(BOTH, x)])
     assert "(R:2, R:5) → " in str(layer)
@@ -375,7 +416,7 @@ def test_one_set_of_nodes_goes_through_a_layer_with_two_maps() -> None:
 # --- input that does not fit ---
 
 
-@pytest.mark.parametrize("name", ["HATConv", "GCNConv"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_input_that_does_not_fit_gets_one_clear_error(name: str) -> None:
     make, x, edges = LAYERS[name], features(), EDGES.shape[1]
     layer, pair = make(), (features(4), features(5))
@@ -432,7 +473,7 @@ def one_set_forms(weight: Tensor) -> dict[str, tuple[Any, Tensor]]:
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("form", one_set_forms(torch.ones(EDGES.shape[1])))
-@pytest.mark.parametrize("name", ["HATConv", "GCNConv"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_weights_and_attributes_stand_in_the_order_of_the_edges_of_every_format(name: str, form: str) -> None:
     layer, weight = LAYERS[name](edge_dim=1), 0.5 + torch.arange(EDGES.shape[1]).double()
     graph, same = one_set_forms(weight)[form]
@@ -444,6 +485,7 @@ def test_weights_and_attributes_stand_in_the_order_of_the_edges_of_every_format(
 
 EVERYTHING = {"edge_dim": 2, "self_weight": True, "residual": True}
 SOME = ["HATConv", "HATConv, mobius", "HATConv, self_score mean", "GCNConv", "GCNConv, gyrosum"]
+SOME += ["SAGEConv", "SAGEConv, tangent", "LorentzConv", "LorentzConv, attention"]
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
@@ -467,7 +509,7 @@ def test_autocast_computes_the_same_in_less_precision(name: str, layout: torch.l
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize("layout", [torch.strided, torch.sparse_coo, torch.sparse_csr])
-@pytest.mark.parametrize("name", ["HATConv", "GCNConv"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_a_layer_can_be_of_half_precision(name: str, layout: torch.layout) -> None:
     layer, x = LAYERS[name](**EVERYTHING), features().relu()
     more = {"edge_weight": TIMES.float(), "edge_attr": features(EDGES.shape[1], 2)}
@@ -503,7 +545,7 @@ class _Called(nn.Module):
 
 
 @pytest.mark.parametrize("backend", ["reference", "torch", "fused"])
-@pytest.mark.parametrize("name", ["HATConv", "GCNConv"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_a_layer_is_exported_for_graphs_of_every_size(name: str, backend: str) -> None:
     def example(nodes: int, more: int) -> tuple[Tensor, ...]:
         edges = torch.cat([EDGES, torch.randint(nodes, (2, more))], 1)
@@ -517,7 +559,7 @@ def test_a_layer_is_exported_for_graphs_of_every_size(name: str, backend: str) -
         agree([exported(*given)], [program(*given)])
 
 
-@pytest.mark.parametrize("name", ["HATConv", "GCNConv"])
+@pytest.mark.parametrize("name", ONE_OF_EACH)
 def test_a_layer_with_everything_compiles_for_one_size(name: str) -> None:
     layer = LAYERS[name]((2, IN_DIM), **EVERYTHING, backend="fused")
     torch._dynamo.reset()

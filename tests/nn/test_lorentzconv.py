@@ -181,5 +181,37 @@ def test_a_node_may_keep_a_map_of_its_own_and_its_input() -> None:
         conv.with_own.theta.fill_(-torch.inf)
         conv.with_input.theta.fill_(-torch.inf)
     assert torch.equal(conv(EDGES, x), x)
-    with pytest.raises(ValueError, match=r"residual=True needs in_manifold and manifold to be one object.*got R:4 and"):
-        hnn.LorentzConv(4, 3, SPACE, residual=True)
+
+
+def test_an_input_from_elsewhere_comes_into_a_residual_by_a_map() -> None:
+    conv, x = hnn.LorentzConv(4, 3, SPACE, residual=True), torch.randn(NODES, 4)
+    plain = hnn.LorentzConv(4, 3, SPACE)
+    plain.linear.load_state_dict(conv.linear.state_dict())
+    assert conv.skip.bias is None
+    torch.testing.assert_close(conv(EDGES, x), conv.with_input(conv.skip(x), plain(EDGES, x)))
+    spatial = hnn.LorentzConv(3, 3, SPACE, in_manifold=SPACE, residual=True, input="spatial")
+    by_points = hnn.LorentzConv(3, 3, SPACE, in_manifold=SPACE, residual=True)
+    by_points.load_state_dict(spatial.state_dict())
+    torch.testing.assert_close(spatial(EDGES, points()[:, 1:]), by_points(EDGES, points()))
+
+
+def test_attention_comes_in_the_callers_order_and_sums_to_one() -> None:
+    conv, x = hnn.LorentzConv(3, 2, SPACE, in_manifold=SPACE, weights="attention"), points()
+    weight = torch.tensor([0.0, 2.0, 1.0, 1.0, 0.5])
+    y, (edges, loops) = conv(EDGES, x, return_attention=True, edge_weight=weight)
+    torch.testing.assert_close(y, conv(EDGES, x, edge_weight=weight))
+    assert (edges.shape, loops.shape) == ((5, 1), (NODES, 1))
+    torch.testing.assert_close(loops.index_add(0, EDGES[1], edges), torch.ones(NODES, 1))
+    assert edges[0] == 0
+    with pytest.raises(ValueError, match="weights='sym' are no attention; make the layer with weights='attention'"):
+        hnn.LorentzConv(3, 2, SPACE)(EDGES, torch.randn(NODES, 3), return_attention=True)
+
+
+def test_attributes_are_a_term_of_the_attentions_score() -> None:
+    conv, x = hnn.LorentzConv(3, 2, SPACE, in_manifold=SPACE, weights="attention", edge_dim=2), points()
+    attr = torch.randn(5, 2)
+    plain = hnn.LorentzConv(3, 2, SPACE, in_manifold=SPACE, weights="attention", add_self_loops=False)
+    plain.load_state_dict({k: v for k, v in conv.state_dict().items() if k != "weight_edge"})
+    conv.add_self_loops = False
+    factor = (attr @ conv.weight_edge.mT).exp().squeeze(1).detach()  # what is added to a score multiplies its exp
+    torch.testing.assert_close(conv(EDGES, x, edge_attr=attr), plain(EDGES, x, edge_weight=factor))
