@@ -19,6 +19,7 @@ torch.Size([3, 8])
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
@@ -50,6 +51,8 @@ class _InPyG:
     """
 
     _takes: frozenset[str]  # what the layer's own forward takes
+    # PyG's words, and what they are here
+    _words: ClassVar[dict[str, Callable[[Any], dict[str, Any]]]] = {}
     # the options of a layer that is given no manifold
     _curved_inside: ClassVar[dict[str, Any]] = {"output": "tangent", "activation": None}
 
@@ -69,13 +72,13 @@ class _InPyG:
     ) -> None:
         if flow not in _FLOWS:
             raise ValueError(f"{type(self).__name__}: flow must be one of {', '.join(map(repr, _FLOWS))}, got {flow!r}")
+        if "heads" in self._words and isinstance(manifold, int):  # as PyG's layers of several heads are called
+            manifold, options = None, options | self._words["heads"](manifold)
         if manifold is None:
             usual = _InPyG._curved_inside if "score" in options else self._curved_inside  # a score brings its own β
             manifold, options = manifolds.PoincareBall(), usual | options
-        if "concat" in options:  # PyG's words for two of ours
-            options["merge"] = "concat" if options.pop("concat") else "mean"
-        if "dropout" in options:
-            options["attn_drop"] = options.pop("dropout")
+        for word in self._words.keys() & options.keys():
+            options |= self._words[word](options.pop(word))
         super().__init__(in_channels, out_channels, manifold, **options)  # type: ignore[call-arg]
         self.flow = flow
 
@@ -102,6 +105,11 @@ class _InPyG:
         """
         name = type(self).__name__
         graph, values = _read(name, x, edge_index, size, self.flow)
+        if edge_weight is not None and edge_weight.dim() == 2 and edge_weight.shape[1] > 1:
+            raise ValueError(
+                f"{name}: edge_weight has shape {tuple(edge_weight.shape)}; several numbers an edge are attributes: "
+                f"give them as edge_attr=… to a layer with edge_dim={edge_weight.shape[1]}"
+            )
         given = {"edge_weight": edge_weight, "edge_attr": edge_attr}
         if edge_weight is None and edge_attr is None and values is not None and "edge_weight" in self._takes:
             given["edge_weight"] = values
@@ -137,6 +145,11 @@ class _InPyG:
         return f"{type(self).__name__}({self.extra_repr()})"  # type: ignore[attr-defined]
 
 
+def _as_point(said: Any) -> dict[str, Any]:
+    """PyG's word on a bias; ours is a point of the manifold."""
+    return {"bias": {True: "point", False: "none"}.get(said, said)}
+
+
 class HATConv(_InPyG, nn.HATConv, MessagePassing):  # type: ignore[misc]  # forward takes what PyG's takes
     """:class:`hgeo.nn.HATConv` in PyG's style; see there for the equations and the options.
 
@@ -147,6 +160,12 @@ class HATConv(_InPyG, nn.HATConv, MessagePassing):  # type: ignore[misc]  # forw
     """
 
     _curved_inside = _InPyG._curved_inside | {"beta": 0.1}
+    _words: ClassVar[dict[str, Callable[[Any], dict[str, Any]]]] = {
+        "heads": lambda count: {"heads": count},
+        "concat": lambda said: {"merge": "concat" if said else "mean"},
+        "dropout": lambda share: {"attn_drop": share},
+        "bias": lambda said: {"bias": {True: "tangent", False: "none"}.get(said, said)},
+    }
 
 
 class GCNConv(_InPyG, nn.GCNConv, MessagePassing):  # type: ignore[misc]
@@ -157,6 +176,13 @@ class GCNConv(_InPyG, nn.GCNConv, MessagePassing):  # type: ignore[misc]
     >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
     torch.Size([3, 4])
     """
+
+    _words: ClassVar[dict[str, Callable[[Any], dict[str, Any]]]] = {
+        "bias": _as_point,
+        "improved": lambda said: {"fill_value": 2.0} if said else {},
+        "normalize": lambda said: {} if said else {"norm": "sum"},
+        "cached": lambda said: {},  # what a graph is turned into is kept with it, and made anew when it changes
+    }
 
 
 class LorentzConv(_InPyG, nn.LorentzConv, MessagePassing):  # type: ignore[misc]
@@ -179,6 +205,12 @@ class SAGEConv(_InPyG, nn.SAGEConv, MessagePassing):  # type: ignore[misc]
     >>> conv(torch.randn(3, 8), torch.tensor([[0, 1, 2], [1, 2, 0]])).shape
     torch.Size([3, 4])
     """
+
+    _words: ClassVar[dict[str, Callable[[Any], dict[str, Any]]]] = {
+        "bias": _as_point,
+        "aggr": lambda word: {} if word == "mean" else {"aggregate": word},
+        "root_weight": lambda said: {"self_weight": said},
+    }
 
 
 def _read(

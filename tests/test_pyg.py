@@ -185,6 +185,26 @@ def test_without_a_manifold_numbers_go_in_and_numbers_come_out():
         hgeo.pyg.HATConv(8, 4, negative_slope=0.2)
 
 
+def test_pygs_words_of_a_layer_are_understood():
+    ball, pyg = hgeo.PoincareBall(), hgeo.pyg
+    mean = {"heads": 2, "merge": "mean", "bias": "tangent"}
+    for theirs, ours in (
+        (pyg.HATConv(8, 4, 2, dropout=0.5), pyg.HATConv(8, 4, heads=2, attn_drop=0.5)),
+        (pyg.HATConv(8, 4, heads=2, concat=False, bias=True), pyg.HATConv(8, 4, **mean)),
+        (pyg.GCNConv(8, 4, improved=True, cached=True), pyg.GCNConv(8, 4, fill_value=2.0)),
+        (pyg.GCNConv(8, 4, ball, normalize=False, bias=False), pyg.GCNConv(8, 4, ball, norm="sum", bias="none")),
+        (pyg.SAGEConv(8, 4, aggr="mean", root_weight=False, bias=True), pyg.SAGEConv(8, 4, self_weight=False)),
+    ):
+        assert str(theirs) == str(ours)
+        assert [p.shape for p in theirs.parameters()] == [p.shape for p in ours.parameters()]
+    with pytest.raises(ValueError, match="aggregate must be one of 'midpoint', 'tangent', got 'max'"):
+        pyg.SAGEConv(8, 4, aggr="max")
+    with pytest.raises(ValueError, match=r"several numbers an edge are attributes: .* edge_attr=….*edge_dim=3"):
+        pyg.HATConv(8, 4)(torch.randn(4, 8), EDGES, torch.randn(5, 3))
+    with pytest.raises(TypeError, match=r"got the number 2; all that is no dimension .* is given by name"):
+        pyg.GCNConv(8, 4, 2)
+
+
 def citation_graph(nodes: int = 120, classes: int = 3) -> Data:
     """Nodes of a class point to each other, and their features say a little of the class."""
     y = torch.arange(nodes) % classes

@@ -8,7 +8,7 @@ it finds.
 
 from hgeo.bench._contestants import SIZES, Case, choose
 from hgeo.bench._machine import machine
-from hgeo.bench._page import Target, page, targets
+from hgeo.bench._page import Target, counterparts_page, page, targets
 from hgeo.bench._parts import PARTS, first_calls, measure_part
 from hgeo.bench._plan import KINDS, measure, plan
 from hgeo.bench._scale import SCALE_SIZES, SCALE_WAYS, row_text, scale
@@ -28,6 +28,7 @@ __all__ = [
     "StepTime",
     "Target",
     "choose",
+    "counterparts_page",
     "early_stop_benchmark",
     "first_calls",
     "machine",

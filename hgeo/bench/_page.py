@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Target", "page", "targets"]
+__all__ = ["Target", "counterparts_page", "page", "targets"]
 
 
 @dataclass(frozen=True)
@@ -174,8 +174,6 @@ def _geometry_targets(found: dict[str, Any]) -> list[Target]:
 
 def page(report: dict[str, Any], command: str) -> str:
     """The whole report in Markdown."""
-    machine = report["machine"]
-    clock = "processor time, while other programs ran" if report["clock"] == "cpu" else "wall-clock time"
     lines = [
         "# Speed and memory",
         "",
@@ -184,28 +182,78 @@ def page(report: dict[str, Any], command: str) -> str:
         "rounds of (contestant / DGL) in the same round, so that a busy machine disturbs both sides alike. Below 1 is",
         "faster than DGL; memory is how far a step raises the memory of the process, as a ratio to DGL's.",
         "",
-        f"    {command}",
-        "",
-        f"{machine['processor']}, {machine['cores']} cores; "
-        + ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
-        + f"; {clock}. No GPU was measured.",
-        "",
-        "## Targets",
-        "",
-        *_table(
-            ("what", "target", "reached", "met"),
-            (
-                (t.what, f"{'≥' if t.at_least else '≤'} {t.bound:g}{t.unit}", t.reached, _verdict(t.met))
-                for t in targets(report)
-            ),
-        ),
-        "",
+        *_how(report, command),
+        *_aims(targets(report)),
         "What limits the numbers that miss their target: [what the measurements say](../findings.md).",
     ]
     for result in report["cases"]:
         lines += ["", f"### {result['title']}", "", *_case(result)]
     lines += _others(report)
     return "\n".join(lines) + "\n"
+
+
+def _how(report: dict[str, Any], command: str) -> list[str]:
+    """The command, the machine, the clock."""
+    machine = report["machine"]
+    clock = "processor time, while other programs ran" if report["clock"] == "cpu" else "wall-clock time"
+    versions = ", ".join(f"{name} {version}" for name, version in machine["versions"].items())
+    here = f"{machine['processor']}, {machine['cores']} cores; {versions}; {clock}. No GPU was measured."
+    return [f"    {command}", "", here, ""]
+
+
+def _aims(aimed_at: Iterable[Target]) -> list[str]:
+    rows = ((t.what, f"{'≥' if t.at_least else '≤'} {t.bound:g}{t.unit}", t.reached, _verdict(t.met)) for t in aimed_at)
+    return ["## Targets", "", *_table(("what", "target", "reached", "met"), rows), ""]
+
+
+def counterparts_page(report: dict[str, Any], command: str) -> str:
+    """What ``hgeo bench --counterparts`` found, in Markdown."""
+    groups = report["counterparts"]
+    lines = [
+        "# Layers beside flat ones",
+        "",
+        "What a layer costs, forward and backward, beside what stands in its place in flat space, on the same shapes,",
+        "in float32, on one thread. The contestants take turns in one process; a ratio is the median over rounds of",
+        "(layer / flat one) in the same round. Most of the difference is the way from points to coordinates and back.",
+        "",
+        *_how(report, command),
+        *_aims(_counterpart_targets(groups)),
+    ]
+    return "\n".join(lines + _counterparts(groups)) + "\n"
+
+
+def _counterpart_targets(groups: list[dict[str, Any]]) -> list[Target]:
+    def ratios(title: str, *words: str) -> list[tuple[str, float]]:
+        return [
+            (f"{name}; {group['title']}", row["ratio"])
+            for group in groups
+            if group["title"].startswith(title)
+            for name, row in group["rows"].items()
+            if all(word in name for word in words)
+        ]
+
+    return [
+        Target("`LorentzConv` within radius 3 / DGL's `GraphConv`", 2.0, ratios("Conv", "LorentzConv", "1.5")),
+        Target("`LorentzConv` farther out / DGL's `GraphConv`", 2.0, ratios("Conv", "LorentzConv", "about 5")),
+        Target("`set_attention` within radius 3 / softmax of products", 2.0, ratios("Attention", "set_", "1.5")),
+        Target("`set_attention` farther out / softmax of products", 2.0, ratios("Attention", "set_", "about 5")),
+    ]
+
+
+def _counterparts(groups: list[dict[str, Any]]) -> list[str]:
+    lines: list[str] = []
+    for group in groups:
+        rows = [
+            (
+                name,
+                f"{_number(row['ratio'])} ({_number(row['ratio_low'])}–{_number(row['ratio_high'])})",
+                *(_number(1e3 * row[part]) for part in ("forward", "backward")),
+            )
+            for name, row in group["rows"].items()
+        ]
+        lines += ["", f"### {group['title']}", ""]
+        lines += _table((f"to {group['baseline']}", "ratio (quartiles)", "forward, ms", "backward, ms"), rows)
+    return lines
 
 
 def _verdict(met: bool | None) -> str:
@@ -264,6 +312,7 @@ def _others(report: dict[str, Any]) -> list[str]:
         lines += [f"hgeo {cost['hgeo']:.2f} ms, torch {cost['torch']:.2f} ms, geoopt {cost['geoopt']:.2f} ms."]
     if report.get("geometry"):
         lines += _geometry(report["geometry"])
+    lines += _counterparts(report.get("counterparts") or [])
     if "peak_bytes" in report.get("large", {}):
         large = report["large"]
         lines += ["", "### Ten million edges", ""]

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from hgeo._dgl import import_dgl
 from hgeo.bench._contestants import BASELINE, SIZES, Case, make
+from hgeo.bench._counterparts import beside_flat
 from hgeo.bench._geometry import geometry
 from hgeo.bench._measure import CLOCKS, first_call_seconds, interleaved
 from hgeo.bench._step_cost import step_cost
@@ -28,6 +29,7 @@ PARTS = {
     "mobius": "a training step with the exact sequential Möbius sum, on Cora",
     "optim": "an Adam step on plain weights beside torch's and geoopt's",
     "geometry": "operations of geometry and optimisers' steps on points beside geoopt's, by processor time",
+    "counterparts": "layers beside what stands in their place in flat space: torch's and DGL's own",
     "large": "peak memory of a training step on ten million edges, d = 64",
     "speedup": "two threads against one, from 245k edges on",
 }
@@ -201,6 +203,11 @@ def _large() -> dict[str, Any]:
     return {"note": None, "edges": int(count), "peak_bytes": int(peak), "step_seconds": float(seconds)}
 
 
+def _counterparts(clock: str, seconds: float) -> list[dict[str, Any]]:
+    with _one_thread():
+        return beside_flat(clock, seconds / 2)
+
+
 def _available_memory() -> int | None:
     try:
         with open("/proc/meminfo", encoding="utf-8") as file:
@@ -228,6 +235,7 @@ _MEASURES: dict[str, Callable[[str, float], Any]] = {
     "mobius": lambda clock, seconds: _mobius(clock),
     "optim": lambda clock, seconds: _optim(),
     "geometry": lambda clock, seconds: geometry(seconds),
+    "counterparts": lambda clock, seconds: _counterparts(clock, seconds),
     "large": lambda clock, seconds: _large(),
     "speedup": lambda clock, seconds: _speedups(clock, seconds),
 }

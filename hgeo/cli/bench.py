@@ -22,8 +22,8 @@ What is measured: one graph attention layer, projection included, on a random gr
 forward pass, the backward pass (gradients of features and weights), and how far both raise the memory of the process.
 The contestants take turns, one step each a round, and a ratio is the median over rounds of (contestant / DGL GATConv)
 in the same round, so that a busy machine disturbs both sides alike. Ratios below 1 are faster than DGL. The numbers in
-brackets are quartiles. Other parts (--train, --mobius, --optim, --geometry, --large, --speedup) are measured instead,
-if asked for.
+brackets are quartiles. Other parts (--train, --mobius, --optim, --geometry, --counterparts, --large, --speedup) are
+measured instead, if asked for.
 
 examples:
   hgeo bench --quick                                   a minute: two sizes, d = 16
@@ -31,6 +31,7 @@ examples:
   hgeo bench --sizes 245k --dims 64 --kinds directed   one case
   hgeo bench --train                                   a training step, and a whole training, on Cora
   hgeo bench --geometry                                every operation of geometry beside geoopt's
+  hgeo bench --counterparts                            every layer beside torch's and DGL's flat one
   hgeo bench --scale --markdown docs/results/scale.md  an epoch of training from 10⁴ to 10⁷ edges
   hgeo bench --everything --markdown docs/results/speed.md
   hgeo bench --full --json > speed.json                every combination, for a program to read
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run ``hgeo bench`` and return its exit code: 0, or 2 for a wrong request."""
-    from hgeo.bench import PARTS, choose, first_calls, machine, measure, measure_part, page
+    from hgeo.bench import PARTS, choose, counterparts_page, first_calls, machine, measure, measure_part, page
 
     if args.scale:
         return _scale(args)
@@ -107,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
         json.dump(report, sys.stdout, indent=2)
         print()
     if args.markdown is not None:
-        write_atomically(args.markdown, page(report, f"hgeo {shlex.join(sys.argv[1:])}"))
+        whole = counterparts_page if asked == ["counterparts"] else page
+        write_atomically(args.markdown, whole(report, f"hgeo {shlex.join(sys.argv[1:])}"))
     return 0
 
 
@@ -225,6 +227,13 @@ def _print_part(part: str, result: Any, file: TextIO) -> None:
         print(f"hgeo / torch {result['ratio']:.2f}", file=file)
     elif part == "geometry":
         _print_geometry(result, file)
+    elif part == "counterparts":
+        for group in result:
+            print(f"\n{group['title'] + ', to ' + group['baseline']:<60}{'ratio':>8}{'ms':>10}", file=file)
+            for name, row in group["rows"].items():
+                print(
+                    f"{name:<60}{_ratio(row['ratio'], 8)}{1e3 * (row['forward'] + row['backward']):>10.2f}", file=file
+                )
     elif "peak_bytes" in result:
         print(
             f"{result['edges']:,} edges: {result['peak_bytes'] / 2**30:.2f} GB at most, "

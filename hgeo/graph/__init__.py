@@ -19,7 +19,7 @@ from hgeo.graph._convert import GraphLike, as_graph
 from hgeo.graph._finish import Finish
 from hgeo.graph._graph import CSC, Graph, values_unknown
 from hgeo.graph._mobius import mobius_sum
-from hgeo.graph._operations import edge_distance, edge_softmax, weighted_sum
+from hgeo.graph._operations import edge_distance, edge_dot, edge_softmax, weighted_sum
 from hgeo.graph._score import Distance, Score, Uniform, self_distance_as_mean
 from hgeo.graph._work import OneCall, Piece, Work
 
@@ -50,6 +50,7 @@ __all__ = [
     "diffuse",
     "distance_attention",
     "edge_distance",
+    "edge_dot",
     "edge_softmax",
     "leading_block",
     "mobius_sum",

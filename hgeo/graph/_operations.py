@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hgeo.graph import _backends
+from hgeo.graph import _backends, _reference, _torch
 from hgeo.graph._checks import check_device, check_edges, check_graph, check_rows, per_head
 from hgeo.graph._graph import Graph
 from hgeo.graph._points import limited
 
-__all__ = ["edge_distance", "edge_softmax", "weighted_sum"]
+__all__ = ["edge_distance", "edge_dot", "edge_softmax", "weighted_sum"]
 
 
 def edge_distance(graph: Graph, u: Tensor, *, k: float | Tensor, backend: str = "auto") -> Tensor:
@@ -32,6 +32,35 @@ def edge_distance(graph: Graph, u: Tensor, *, k: float | Tensor, backend: str = 
     curvature = per_head("k", k, rows)
     dtype = torch.promote_types(u.dtype, torch.float32)
     return chosen.edge_distance(graph, limited(rows, curvature, dtype), curvature).to(u.dtype)
+
+
+def edge_dot(graph: Graph, left: Tensor, right: Tensor, *, backend: str = "auto") -> Tensor:
+    """(E,) inner products ⟨left_i, right_j⟩ for the edges j → i, in the graph's edge order.
+
+    All backends but "reference", which has second derivatives, do without a tensor of a row an edge.
+
+    Args:
+        graph: the graph.
+        left: (num_dst, d) rows of the destinations.
+        right: (num_src, d) rows of the sources.
+        backend: a name of :func:`hgeo.graph.backends`, or "auto".
+
+    >>> import torch, hgeo
+    >>> graph = hgeo.Graph(torch.tensor([0, 1]), torch.tensor([1, 0]), num_src=2)
+    >>> edge_dot(graph, torch.eye(2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    tensor([3., 2.])
+    """
+    check_graph(graph)
+    for name, rows, count in (("left", left, graph.num_dst), ("right", right, graph.num_src)):
+        check_rows(graph, name, rows.unsqueeze(1), count)
+    if left.shape != (graph.num_dst, right.shape[1]) or left.dtype != right.dtype:
+        raise ValueError(
+            f"left and right must be rows of one size and dtype, got {left.dtype} {tuple(left.shape)} and "
+            f"{right.dtype} {tuple(right.shape)}"
+        )
+    chosen = _backends.resolve(backend, left.device.type)
+    compute = _reference.edge_dot if chosen.in_double else _torch.edge_dot
+    return compute(graph, chosen.raised(left), chosen.raised(right)).to(left.dtype)
 
 
 def edge_softmax(graph: Graph, scores: Tensor, *, backend: str = "auto") -> Tensor:

@@ -12,7 +12,7 @@ from hgeo import math as hm
 from hgeo.graph._graph import Graph
 from hgeo.graph._points import sine_and_cosine
 
-__all__ = ["edge_distance", "edge_softmax", "weighted_sum"]
+__all__ = ["edge_distance", "edge_dot", "edge_softmax", "weighted_sum"]
 
 
 def edge_distance(graph: Graph, u: Tensor, k: Tensor) -> Tensor:
@@ -36,6 +36,10 @@ def edge_distance(graph: Graph, u: Tensor, k: Tensor) -> Tensor:
     sine = torch.where(wide, z, 0.25).sqrt()
     ratio = torch.where(wide, torch.atan2(sine, cosine) / sine, hm.arsin_ratio(torch.where(wide, 0.0, z)))
     return 2 * hm.safe_sqrt(q) * ratio
+
+
+def edge_dot(graph: Graph, left: Tensor, right: Tensor) -> Tensor:
+    return (left.index_select(0, graph.row) * right.index_select(0, graph.col)).sum(-1)
 
 
 def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:

@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from hgeo.graph import _reference
-from hgeo.graph._graph import Graph, values_unknown
+from hgeo.graph._graph import CSC, Graph, values_unknown
 from hgeo.graph._points import points_and_flatness
 from hgeo.kernels.attention import no_second_derivative
 
-__all__ = ["edge_distance", "edge_softmax", "weighted_sum"]
+__all__ = ["edge_distance", "edge_dot", "edge_softmax", "weighted_sum"]
 
 # A block of edges has so many numbers: 1 MB in float32, which a core's second-level cache holds.
 _BLOCK = 1 << 18
@@ -52,6 +52,15 @@ def edge_softmax(graph: Graph, scores: Tensor) -> Tensor:
     return _softmax(scores, graph.rowptr, graph.row)
 
 
+def edge_dot(graph: Graph, left: Tensor, right: Tensor) -> Tensor:
+    if values_unknown(left, right, graph.col) or torch._C._are_functorch_transforms_active():
+        return _reference.edge_dot(graph, left, right)
+    training = torch.is_grad_enabled() and (left.requires_grad or right.requires_grad)
+    there = graph.rowptr, graph.row, graph.col
+    products: Tensor = _EdgeDots.apply(left, right, there, graph.csc if training else None)
+    return products
+
+
 def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor) -> Tensor:
     if torch._C._are_functorch_transforms_active():  # which know no rule for an operator of ours
         return _reference.weighted_sum(graph, weights, values)
@@ -67,6 +76,28 @@ def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor) -> Tensor
     training = torch.is_grad_enabled() and (values.requires_grad or weights.requires_grad)
     csc = graph.csc if training else (None, None, None)
     return _sum(weights, values, graph.rowptr, graph.row, graph.col, *csc)
+
+
+class _EdgeDots(torch.autograd.Function):
+    """Inner products of the rows at the ends of edges; gradients are sums over the edges of a row, without a tensor
+    that has a row an edge."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, there: tuple[Tensor, ...], back: CSC | None) -> Tensor:
+        ctx.save_for_backward(left, right)
+        ctx.lists = there, back
+        return dots(left, right, *there)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            no_second_derivative(ctx, *grads)
+        (left, right), ((rowptr, _, col), back), (grad,) = ctx.saved_tensors, ctx.lists, grads
+        by_left = bag(right, col, rowptr, grad) if ctx.needs_input_grad[0] else None
+        by_right = None
+        if ctx.needs_input_grad[1]:
+            by_right = bag(left, back.row, back.colptr, grad.index_select(0, back.edge_pos))
+        return by_left, by_right, None, None
 
 
 _Lists = tuple[Tensor, Tensor, Tensor | None]

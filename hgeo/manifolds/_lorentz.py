@@ -10,9 +10,10 @@ from torch import Tensor
 
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
+from hgeo.kernels import Number, Operation, Row, dot, sqrt, where
 from hgeo.manifolds._curvature import State, bounded_below, check_stored, curvature_parameter, put_back
 from hgeo.manifolds._functions import register
-from hgeo.manifolds._geometry import ConstantCurvature, dot, refuse_rows, unit
+from hgeo.manifolds._geometry import ConstantCurvature, refuse_rows, unit
 from hgeo.manifolds._pairwise import hyperbolic_pairs
 from hgeo.manifolds._words import Word
 
@@ -223,6 +224,20 @@ def lorentz_curvature(manifold: geoopt.Manifold) -> Tensor:
     return manifold.c if isinstance(manifold, Lorentz) else 1 / manifold.k
 
 
+@Operation
+def _within_limit(s: Row, c: Number, limit: Number) -> Row:
+    """s, or the row in its direction with √c|s| = limit, if it is longer."""
+    squared = c * dot(s, s)
+    outside = squared > limit * limit
+    return where(outside, limit / sqrt(where(outside, squared, 1.0)), 1.0) * s
+
+
+@Operation
+def _time(s: Row, c: Number) -> Number:
+    """√(1/c + |s|²), of the point with the spatial part s."""
+    return sqrt(1 / c + dot(s, s))
+
+
 def _raised(x: Tensor) -> Tensor:
     """float16 and bfloat16 in float32; anything else as it is."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
@@ -276,10 +291,8 @@ class LorentzGeometry(ConstantCurvature):
         # The radius that the ball's margin allows: √c|X'| = 2ρ/(1-ρ²) at ρ = √c|x|.
         rho = 1 - hm.boundary_margin(dtype)
         limit = 2 * rho / ((1 - rho) * (1 + rho))
-        squared = c * dot(spatial, spatial)
-        outside = squared > limit * limit
-        spatial = torch.where(outside, spatial * (limit * torch.rsqrt(torch.where(outside, squared, 1.0))), spatial)
-        return torch.cat([torch.sqrt(1 / c + dot(spatial, spatial)), spatial], dim=-1).to(dtype)
+        spatial = _within_limit(spatial, c, limit)
+        return torch.cat([_time(spatial, c), spatial], dim=-1).to(dtype)
 
     def translate(self, manifold: geoopt.Manifold, p: Tensor, x: Tensor) -> Tensor:
         return self._point(manifold, self._translated(manifold, p[..., 1:], p[..., :1], x))

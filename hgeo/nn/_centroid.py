@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 from torch import Tensor
 
-from hgeo import manifolds
 from hgeo.graph import Graph, weighted_sum
 from hgeo.kernels import Number, Operation, Row, dot, maximum, sqrt, where
-from hgeo.nn._spatial import excess, within_radius
+from hgeo.nn._spatial import excess, is_near, within_radius
 
 __all__ = ["centroids"]
-
-# √c times the radius up to which float32 rows are summed in float32
-_NEAR = 3.0
 
 
 def centroids(
@@ -30,15 +24,11 @@ def centroids(
     are, the sums are made in float64, which leaves nine digits at radius 9 and three at 15, where float32 ends.
     """
     dtype = s.dtype
-    wide = s if s.device.type == "mps" or dtype == torch.float32 else s.double()  # mps has no float64
-    extra = excess(wide, c.to(wide))
-    if dtype != torch.float64 and s.device.type != "mps" and not _is_near(dtype, extra):
-        wide = within_radius(s.double(), c.double(), dtype)
-        extra = excess(wide, c.to(wide))
-    elif dtype == torch.float64:
-        wide = within_radius(wide, c, dtype)
-        extra = excess(wide, c)
+    near = is_near(s, c)
+    wide = s if near or s.device.type == "mps" else s.double()  # which has no float64
     c = c.to(wide)
+    wide = wide if near else within_radius(wide, c, dtype)
+    extra = excess(wide, c)
     weights = None if weights is None else weights.to(wide)
     source = torch.ones_like(extra) if source is None else source.to(wide)
     spatial, sums = (
@@ -46,7 +36,7 @@ def centroids(
         for rows in (wide * source, torch.cat([source, extra * source], dim=-1))
     )
     total, extra = sums.split(1, dim=1)
-    if dtype != wide.dtype or dtype == torch.float32:
+    if dtype != torch.float64:
         return _over_its_length(spatial, total, extra, c).to(dtype)
     square = (spatial * spatial).sum(-1, keepdim=True)
     more, time = 2 * total * extra + extra * extra - c * square, total + extra
@@ -58,13 +48,6 @@ def centroids(
     more = torch.where(steep, length - total * total, more)
     squared = total * total + torch.where(more < 0, 0.0, more)
     return spatial * torch.rsqrt(torch.where(squared == 0, 1.0, squared))
-
-
-def _is_near(dtype: torch.dtype, extra: Tensor) -> bool:
-    """Whether all rows of float32 are known to lie within radius 3, by their t - 1."""
-    if dtype != torch.float32 or not manifolds.can_look(extra):
-        return False
-    return not extra.numel() or bool(extra.detach().amax() <= math.cosh(_NEAR) - 1)
 
 
 @Operation

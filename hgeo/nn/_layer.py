@@ -91,7 +91,9 @@ class Layer(nn.Module):
 def _what(value: Any) -> str:
     """What was given instead of a manifold, and what to do."""
     if isinstance(value, str):
-        return f"the text {value!r}; hgeo.space(text).manifold makes one of it"
+        return f"the text {value!r}; hgeo.space(text).manifold makes one of a text such as 'ball:16'"
+    if isinstance(value, int):
+        return f"the number {value}; all that is no dimension of input and output and no manifold is given by name"
     if isinstance(value, manifolds.Space):
         return "a Space, which is a pair: give its .manifold, and its .dim as the dimension"
     return f"{type(value).__name__}: {value!r}"

@@ -22,7 +22,9 @@ __all__ = [
     "check_spatial",
     "excess",
     "from_spatial",
+    "is_near",
     "lorentz_sqdist",
+    "lorentz_sqdist_rows",
     "minus_curvature",
     "of_length",
     "plane_scores",
@@ -30,6 +32,10 @@ __all__ = [
     "with_distances",
     "within_radius",
 ]
+
+
+# √c times the radius up to which differences of products of float32 rows are made in float32: they keep five digits
+_NEAR = 3.0
 
 
 def check_spatial(layer: str, what: str, *spaces: Any) -> None:
@@ -96,6 +102,33 @@ def lorentz_sqdist(q: Tensor, k: Tensor, c: Tensor) -> Tensor:
     near = (_dot(u, u) + c * qq * _dot(across, across)) / (1 + time_q * time_k + c * torch.where(one_side, along, 0.0))
     a, b = qq / (1 + time_q), kk / (1 + time_k)
     return (2 * torch.where(one_side, near, a + b + c * a * b - along)).squeeze(-1)
+
+
+def lorentz_sqdist_rows(q: Tensor, k: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
+    r"""Rows whose inner products are the squared Lorentzian distances of q and k: :math:`2(a + b + c\,ab - \langle q,
+    k\rangle)` with a = |q|²/(1 + t_q) and b = |k|²/(1 + t_k).
+
+    That difference of products keeps five digits of float32 points within radius 3. Farther out the rows are float64,
+    which has ten digits to spare at radius 9.
+    """
+    if q.device.type != "mps" and not (is_near(q, c) and is_near(k, c)):
+        q, k, c = q.double(), k.double(), c.double()
+    a, b = _height(q, c), _height(k, c)
+    return 2 * torch.cat([-q, a, 1 + c * a], dim=-1), torch.cat([k, torch.ones_like(b), b], dim=-1)
+
+
+def is_near(s: Tensor, c: Tensor) -> bool:
+    """Whether all of these float32 points are known to lie within radius 3."""
+    if s.dtype != torch.float32 or not manifolds.can_look(s):
+        return False
+    return not s.numel() or bool(excess(s.detach(), c.detach()).amax() <= math.cosh(_NEAR) - 1)
+
+
+@Operation
+def _height(s: Row, c: Number) -> Number:
+    """|s|²/(1 + t)."""
+    squared = dot(s, s)
+    return squared / (1 + sqrt(1 + c * squared))
 
 
 def plane_scores(s: Tensor, weight: Tensor, shift: Tensor | None, c: Tensor) -> Tensor:

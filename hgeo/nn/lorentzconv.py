@@ -9,11 +9,18 @@ from typing import Any, ClassVar, Literal
 import torch
 from torch import Tensor, nn
 
-from hgeo.graph import edge_softmax
+from hgeo.graph import edge_dot, edge_softmax
 from hgeo.nn._centroid import centroids
 from hgeo.nn._edges import Attention, Edges, FillValue, GraphLayer
 from hgeo.nn._layer import choice
-from hgeo.nn._spatial import check_spatial, from_spatial, lorentz_sqdist, minus_curvature, to_spatial
+from hgeo.nn._spatial import (
+    check_spatial,
+    from_spatial,
+    lorentz_sqdist,
+    lorentz_sqdist_rows,
+    minus_curvature,
+    to_spatial,
+)
 from hgeo.nn.linear import Linear
 from hgeo.nn.residual import Residual
 
@@ -239,7 +246,10 @@ class LorentzConv(GraphLayer):
         assert self.log_beta is not None
         graph = edges.graph
         query, key = self.query.of_spatial(s[: graph.num_dst]), self.key.of_spatial(s)
-        apart = lorentz_sqdist(query.index_select(0, graph.row), key.index_select(0, graph.col), c)
+        if s.dtype == torch.float64:
+            apart = lorentz_sqdist(query.index_select(0, graph.row), key.index_select(0, graph.col), c)
+        else:
+            apart = edge_dot(graph, *lorentz_sqdist_rows(query, key, c), backend=self.backend).to(s.dtype)
         scores = -(self.log_beta.exp() * apart).unsqueeze(-1)
         if edges.attr is not None:
             scores = scores + self.edge_rows(edges.attr)

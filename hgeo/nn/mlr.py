@@ -10,7 +10,14 @@ from torch import Tensor, nn
 
 from hgeo import manifolds
 from hgeo.nn._layer import Layer, choice, point_parameter
-from hgeo.nn._spatial import check_spatial, lorentz_sqdist, minus_curvature, plane_scores, to_spatial
+from hgeo.nn._spatial import (
+    check_spatial,
+    lorentz_sqdist,
+    lorentz_sqdist_rows,
+    minus_curvature,
+    plane_scores,
+    to_spatial,
+)
 
 __all__ = ["MLR"]
 
@@ -107,8 +114,14 @@ class MLR(Layer):
         assert self.point is not None
         point = manifolds.project(self.in_manifold, self.point)
         if self.form == "lorentz":
-            s, p = to_spatial(self.in_manifold, x.unsqueeze(-2)), to_spatial(self.in_manifold, point)
-            return own - lorentz_sqdist(s, p, minus_curvature(self.in_manifold, s))
+            s, p = to_spatial(self.in_manifold, x), to_spatial(self.in_manifold, point)
+            c = minus_curvature(self.in_manifold, s)
+            if s.dtype == torch.float64:
+                return own - lorentz_sqdist(s.unsqueeze(-2), p, c)
+            exact = torch.float32 if s.device.type == "mps" else torch.float64  # which has none
+            rows, columns = lorentz_sqdist_rows(*(value.to(exact) for value in (s, p, c)))
+            with torch.autocast(s.device.type, enabled=False):  # a difference of products of half precision is noise
+                return own - torch.matmul(rows, columns.mT).to(s.dtype)
         return manifolds.geometry(self.in_manifold).plane_score(self.in_manifold, x.unsqueeze(-2), point, own)
 
     def extra_repr(self) -> str:

@@ -1,6 +1,6 @@
 """The page of `hgeo bench`: bounds, what was reached, every table."""
 
-from hgeo.bench import Target, page
+from hgeo.bench import Target, counterparts_page, page
 
 REPORT = {
     "machine": {"processor": "a processor", "cores": 2, "versions": {"hgeo": "0", "torch": "2"}},
@@ -45,3 +45,15 @@ def test_the_page_says_what_was_reached_what_was_missed_and_what_was_not_measure
     assert "5.00 GB | yes |" in text
     assert "not measured | – |" in text
     assert "Left out, would make tensors of gigabytes: hgeo reference." in text
+
+
+def test_layers_beside_flat_ones_have_a_page_of_their_own_with_their_targets() -> None:
+    timing = {"forward": 0.001, "backward": 0.002, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
+    rows = {"DGL GraphConv": timing, "LorentzConv, ball, radius about 1.5": timing | {"ratio": 2.5}}
+    group = {"title": "Convolutions, 13k edges, d = 16", "baseline": "DGL GraphConv", "rows": rows}
+    report = REPORT | {"counterparts": [group]}
+    text = counterparts_page(report, "hgeo bench --counterparts")
+    assert "    hgeo bench --counterparts" in text
+    assert "within radius 3 / DGL's `GraphConv` | ≤ 2 | 2.50 | no |" in text
+    assert "| LorentzConv, ball, radius about 1.5 | 2.50 (1.00–1.00) | 1.00 | 2.00 |" in text
+    assert "### Convolutions, 13k edges, d = 16" in page(report, "hgeo bench --everything")

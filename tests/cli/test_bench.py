@@ -38,6 +38,21 @@ def test_an_optimisers_step_is_measured_alone(capsys) -> None:
     assert report["optim"]["ratio"] == pytest.approx(report["optim"]["hgeo"] / report["optim"]["torch"])
 
 
+def test_layers_are_measured_beside_flat_ones(tmp_path, capsys, monkeypatch) -> None:
+    pytest.importorskip("dgl")
+    from hgeo.bench import _counterparts
+
+    monkeypatch.setattr(_counterparts, "_ROWS", 20)
+    monkeypatch.setattr(_counterparts, "_SET", 12)
+    monkeypatch.setattr(_counterparts, "_CASES", (("13k", 4),))
+    path = tmp_path / "layers.md"
+    assert main(["bench", "--counterparts", "--json", "--seconds", "0", "--markdown", str(path)]) == 0
+    groups = json.loads(capsys.readouterr().out)["counterparts"]
+    assert [group["rows"][group["baseline"]]["ratio"] for group in groups] == [1.0] * len(groups)
+    assert {"LorentzConv, ball, attention", "SAGEConv, lorentz"} <= set(groups[0]["rows"])
+    assert path.read_text(encoding="utf-8").startswith("# Layers beside flat ones")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

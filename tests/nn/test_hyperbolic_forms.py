@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
@@ -90,8 +91,11 @@ def test_lorentz_scores_are_minkowski_products_with_points_of_the_classes() -> N
     space = hgeo.Lorentz(c=1.0)
     layer = filled(hnn.MLR(3, 4, space, form="lorentz"))
     x = hgeo.exp0(space, 0.4 * vectors())
-    product = x[:, 1:] @ layer.point[:, 1:].T - x[:, :1] @ layer.point[:, :1].T
+    point = space.projx(layer.point)  # which was made in float32
+    product = x[:, 1:] @ point[:, 1:].T - x[:, :1] @ point[:, :1].T
     torch.testing.assert_close(layer(x), layer.bias + 2 + 2 * product)
+    single = copy.deepcopy(layer).float()  # float32 scores come of products made in float64
+    torch.testing.assert_close(single(x.float()).double(), layer(x), rtol=1e-5, atol=1e-5)
 
 
 def test_lorentz_scores_keep_their_digits_far_from_the_origin() -> None:
