@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import collections
 import contextlib
+import itertools
 import json
 import math
+import statistics
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -72,6 +75,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, help="run folder (default: a new one under runs/)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, with the options it had")
     parser.add_argument("--data-dir", help="folder of raw files (default: $HGEO_DATA, else DGL's own)")
+    parser.add_argument(
+        "--recipe",
+        help="settings by a name, such as usual, walk, deep; default: a few compete on validation nodes for a short "
+        "while, unless --set says something",
+    )
     parser.add_argument("--epochs", type=positive, help="at most so many epochs")
     parser.add_argument("--patience", type=positive, help="stop after so many epochs without a better one")
     parser.add_argument("--lr", type=float, help="learning rate")
@@ -188,7 +196,7 @@ def _planned(args: argparse.Namespace) -> Session:
             device=args.device or "cpu",
             dtype=args.dtype or "float32",
             backend=args.backend or "auto",
-            recipe=dataset if dataset in entry.recipes else "usual",
+            recipe=_recipe(args, dataset, entry, task),
             options=_options(args),
         )
         for model, entry, space in zip(models, entries, spaces, strict=True)
@@ -197,6 +205,21 @@ def _planned(args: argparse.Namespace) -> Session:
     session = Session(jobs, path, threads=args.threads, pictures=not args.no_pictures)
     session.check_free()
     return session
+
+
+def _recipe(args: argparse.Namespace, dataset: str, entry: ModelEntry, task: str) -> str:
+    """The one that is named; the example's own; the usual one beside settings of somebody's own, where a task has its
+    own way of training, and where there is no other; else they compete."""
+    from hgeo.tasks import find_task
+    from hgeo.train import COMPETE
+
+    if args.recipe is not None:
+        entry.recipe_maker(args.recipe)
+        return str(args.recipe)
+    if dataset in entry.recipes:
+        return dataset
+    own = set(_options(args)) - {"epochs", "patience"}
+    return "usual" if own or find_task(task).usual or len(entry.recipes) == 1 else COMPETE
 
 
 def _own_words(text: str | None) -> list[str]:
@@ -413,6 +436,8 @@ def _report(session: Session, done: _Outcome, *, as_json: bool) -> None:
     for name, scores in done.beside.items():
         cells = "".join(f" {f'{scores[key]:.3f}' if key in scores else '-':>14}" for key in columns)
         print(f"{name:<38}{cells} {'-':>7} {'-':>7}")
+    for row in rows:
+        _report_recipes([result for result in done.results if result["model"] == row["model"]])
     print(f"\n{session.path}: configuration, metrics, weights and results")
     for picture in sorted(session.path.rglob("embedding.png"), key=lambda path: len(path.parts)):
         page = picture.with_suffix(".html")
@@ -422,3 +447,17 @@ def _report(session: Session, done: _Outcome, *, as_json: bool) -> None:
 def _cell(value: dict[str, float]) -> str:
     spread = f" ± {value['std']:.3f}" if value["n"] > 1 else ""
     return f"{value['mean']:.3f}{spread}"
+
+
+def _report_recipes(results: Sequence[dict[str, Any]]) -> None:
+    """A line on the recipes of a model that competed: how often each won, and the mean of what decided."""
+    tried = [result["tried"] for result in results if result.get("tried")]
+    if not tried:
+        return
+    won = collections.Counter(result["recipe"] for result in results)
+    scores: dict[str, list[float]] = collections.defaultdict(list)
+    for one in itertools.chain(*tried):
+        scores[one["recipe"]] += one["watched"][:1]
+    of_each = [f"{name} {statistics.fmean(values):.3f}" for name, values in scores.items() if values]
+    first = ", ".join(name if count == len(results) else f"{name} ({count})" for name, count in won.most_common())
+    print(f"{results[0]['model']}: recipe {first}, of {', '.join(of_each)} after a short while")

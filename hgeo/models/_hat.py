@@ -13,7 +13,7 @@ from hgeo import manifolds
 from hgeo._geoopt import geoopt
 from hgeo.graph import Distance, GraphLike, Uniform
 from hgeo.models._network import ACTIVATIONS, Round, graphs_of, linear_head
-from hgeo.models._recipes import recipes
+from hgeo.models._recipes import Sizes, recipes
 from hgeo.models._registry import register
 from hgeo.models._settings import Choice, Range, Settings, setting, share, whole
 from hgeo.nn import HATConv
@@ -76,17 +76,36 @@ _PRINTED = {
 _DROPS = ("feat_drop", "hidden_drop", "attn_drop")
 
 
+def _walk(sizes: Sizes) -> dict[str, Any]:
+    """Weights that are nearly uniform, walked along; logits of two numbers are too few."""
+    return {"steps": 4, "degree_norm": sizes.dim > 2, "readout": "linear" if sizes.dim <= 2 else "log0"}
+
+
+def _blunt(values: dict[str, Any]) -> dict[str, Any]:
+    return {"beta": 0.02, **values}
+
+
 @register(
     "hat-paper",
     label="HAT as printed",
-    recipes=recipes(HATSettings, lambda sizes: _PRINTED, training={"label_smoothing": 0.0}),
+    recipes=recipes(
+        HATSettings,
+        lambda sizes: _PRINTED,
+        training={"label_smoothing": 0.0},
+        keeps=("readout", "layers", "residual", "self_weight"),
+    ),
     attends=True,
     searched=_DROPS,
 )
 @register(
     "hat-uniform",
     label="HAT, uniform weights",
-    recipes=recipes(HATSettings, lambda sizes: {"beta": 0.0, "degree_norm": sizes.wide}),
+    recipes=recipes(
+        HATSettings,
+        lambda sizes: {"beta": 0.0, "degree_norm": sizes.wide},
+        walk=_walk,
+        decay=lambda sizes: {**_walk(sizes), "readout": "log0"},
+    ),
     attends=True,
     fixed=("beta", "beta_out"),
     searched=("readout", "degree_norm", "steps", "restart", *_DROPS),
@@ -97,7 +116,10 @@ _DROPS = ("feat_drop", "hidden_drop", "attn_drop")
     recipes=recipes(
         HATSettings,
         lambda sizes: {"degree_norm": sizes.wide},
-        hierarchy={"beta": 0.3, "radius_norm": False, "self_score": "zero"},
+        walk=lambda sizes: _blunt(_walk(sizes)),
+        decay=lambda sizes: _blunt({**_walk(sizes), "readout": "log0"}),
+        dense=lambda sizes: {"beta": 0.1},
+        hierarchy=lambda sizes: {"beta": 0.3, "radius_norm": False, "self_score": "zero"},
     ),
     attends=True,
 )

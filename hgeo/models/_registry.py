@@ -44,9 +44,13 @@ class ModelEntry:
 
     def recipe(self, sizes: Sizes, named: str = "usual") -> Recipe:
         """A recipe by its name."""
+        return self.recipe_maker(named)(sizes)
+
+    def recipe_maker(self, named: str) -> Maker:
+        """What makes a recipe; a name that there is not is an error."""
         if named not in self.recipes:
             raise ValueError(f"{self.name} has no recipe {named!r}; it has {', '.join(self.recipes)}")
-        return self.recipes[named](sizes)
+        return self.recipes[named]
 
     def change(self, recipe: Recipe, options: Mapping[str, Any]) -> Recipe:
         """The recipe with other values of single settings; one that neither model nor training has is an error."""

@@ -7,6 +7,7 @@ by their front doors and knows nothing of tables, papers or the command line.
 """
 
 from hgeo.train._batches import infer, source_for
+from hgeo.train._compete import COMPETE, competitors
 from hgeo.train._fit import FitResult, TrainingError, TrainingWarning, fit
 from hgeo.train._folder import RunFolder, plain
 from hgeo.train._hierarchy import HierarchyEmbedding, HierarchySettings, fit_hierarchy, load_vectors, usual_settings
@@ -23,6 +24,7 @@ from hgeo.train._team import Team, TeamError, team
 from hgeo.train._views import View, full_view, khop_view, layered_view, view_for
 
 __all__ = [
+    "COMPETE",
     "SEARCHED",
     "FitResult",
     "Health",
@@ -42,6 +44,7 @@ __all__ = [
     "TrainingWarning",
     "View",
     "compare_runs",
+    "competitors",
     "curvatures",
     "draw_run",
     "draw_taxonomy",

@@ -33,6 +33,7 @@ __all__ = [
     "StudyRecord",
     "StudyResult",
     "Trial",
+    "Tried",
     "Value",
     "checked",
     "parse_json",
@@ -80,12 +81,21 @@ class _Kept(JobRecord, frozen=True):
     data_dir: str | UnsetType | None = UNSET  # edition 0.1 kept it; nobody is led there any more
 
 
+class Tried(Struct, frozen=True, forbid_unknown_fields=True):
+    """A recipe that competed: for how many epochs, and what of its best one the task watches; nothing if none was."""
+
+    recipe: str
+    epochs: Count
+    watched: list[float]
+
+
 class RunConfig(_Kept, frozen=True, kw_only=True):
     """``config.json``: the job, every setting that it was run with, the curvatures that its model began with (of each
-    layer that has one), and by which versions and how many threads its numbers were computed."""
+    layer that has one), which recipes competed, by which versions and how many threads its numbers were computed."""
 
     settings: dict[str, Value] = {}
     curvatures: list[float] | None = None
+    tried: list[Tried] = []
     threads: Threads | None = None
     versions: dict[str, str] = {}
 

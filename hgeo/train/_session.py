@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from msgspec import structs, to_builtins
 from torch import nn
 
 import hgeo
@@ -26,12 +27,13 @@ from hgeo.manifolds import space as parse_space
 from hgeo.models import Sizes, TrainSettings, assign, build, find
 from hgeo.tasks import Task, find_task
 from hgeo.train._batches import check_batches
+from hgeo.train._compete import COMPETE, compete, competitors, winner
 from hgeo.train._fit import fit
 from hgeo.train._folder import DamageError, RunFolder, TrainingWarning, write_json
 from hgeo.train._lock import LOCK, locked
 from hgeo.train._monitor import curvatures
 from hgeo.train._optimizer import make_optimizer
-from hgeo.train._schema import JobRecord, RunConfig, SessionRecord, read_record
+from hgeo.train._schema import JobRecord, RunConfig, SessionRecord, Tried, read_record
 from hgeo.train._stored import reopen
 from hgeo.train._team import Team
 
@@ -147,7 +149,8 @@ class Job(JobRecord, frozen=True):
     def settings(self, dataset: Dataset) -> Chosen:
         """The settings of the model, of its training and of the task; an option that none of them has is an error."""
         entry, task = find(self.model), find_task(self.task)
-        model, training = entry.recipe(Sizes.of(dataset, self._dim), self.recipe)
+        named = competitors(self.model)[0] if self.recipe == COMPETE else self.recipe
+        model, training = entry.recipe(Sizes.of(dataset, self._dim), named)
         groups = [(entry.name, model, entry.fixed), ("training", training, ()), (self.task, task.Settings(), ())]
         own = {field.name for owner, values, fixed in groups[:2] for field in dataclasses.fields(values)}
         usual = {name: value for name, value in task.usual.items() if name in own - set(entry.fixed)}
@@ -172,12 +175,13 @@ class Job(JobRecord, frozen=True):
                 f"{', '.join(repr(getattr(self, name)) for name in different)}; restore it, or choose another folder"
             )
 
-    def _config(self, origin: Origin | None, chosen: Chosen, model: nn.Module) -> RunConfig:
+    def _config(self, origin: Origin | None, chosen: Chosen, model: nn.Module, tried: list[Tried]) -> RunConfig:
         """What is run, all of it."""
         return RunConfig(
             **self.record(origin),
             settings=chosen.merged(),
             curvatures=curvatures(model),
+            tried=tried,
             threads=torch.get_num_threads(),
             versions={"hgeo": hgeo.__version__, "torch": str(torch.__version__), "numpy": np.__version__},
         )
@@ -190,7 +194,29 @@ class Job(JobRecord, frozen=True):
         resume: bool = False,
         on_epoch: Callable[[dict[str, Any]], None] | None = None,
     ) -> dict[str, Any]:
-        """Train, and return what stands in ``result.json``."""
+        """Train, and return what stands in ``result.json``.
+
+        Where recipes compete, ``recipe`` and ``tried`` in it say which one won and how each did.
+        """
+        shared: dict[str, Any] = {"resume": resume, "on_epoch": on_epoch, "began": time.process_time()}
+        if self.recipe != COMPETE:
+            return self._run(data, folder, [], **shared)
+        task = data if isinstance(data, Task) else self.prepare(data)
+        known = folder.config().tried if resume and folder is not None and folder.is_run else []
+        tried = known or compete(self, task)
+        return structs.replace(self, recipe=winner(tried))._run(task, folder, tried, **shared)
+
+    def _run(
+        self,
+        data: Dataset | Task,
+        folder: RunFolder | None,
+        tried: list[Tried],
+        *,
+        began: float,
+        resume: bool,
+        on_epoch: Callable[[dict[str, Any]], None] | None,
+    ) -> dict[str, Any]:
+        """One training, by the recipe that won if any were ``tried``."""
         if resume and folder is not None and folder.is_run:
             self._recognise(folder)
         if resume and folder is not None and folder.is_complete:
@@ -202,13 +228,14 @@ class Job(JobRecord, frozen=True):
         task = data if isinstance(data, Task) else self.prepare(data)
         model, chosen = self.build(task), self.settings(task.dataset)
         if folder is not None and Team().is_first:
-            folder.write_config(self._config(task.dataset.origin, chosen, model))
-        began = time.process_time()
+            folder.write_config(self._config(task.dataset.origin, chosen, model, tried))
 
         def finish(trained: nn.Module) -> dict[str, Any]:
             seconds = time.process_time() - began
             more = task.more(embed(trained, task.dataset), getattr(trained, "hidden_manifold", None), self.seed)
-            return {**self._described, **more, "cpu_seconds": seconds}
+            found = [to_builtins(one) for one in tried]
+            won = {"recipe": self.recipe, "tried": found} if tried else {}
+            return {**self._described, **won, **more, "cpu_seconds": seconds}
 
         shared: dict[str, Any] = {"seed": self.seed, "folder": folder, "resume": resume}
         return fit(model, task, chosen.training, on_epoch=on_epoch, on_finish=finish, **shared).to_dict()

@@ -558,3 +558,20 @@ def test_without_dgl_bare_hgeo_train_compares_hat_and_gat(here, without_dgl):
     done = subprocess.run(command, capture_output=True, text=True, env=without_dgl, check=True)
     assert [row["model"] for row in json.loads(done.stdout)["summary"]] == ["hat", "gat"]
     assert done.stderr == ""
+
+
+def test_recipes_compete_unless_somebody_says_something_of_them(here, capsys):
+    arguments = ["train", "--dataset", "karate", "--epochs", "10", "--no-pictures", "--json"]
+    assert main([*arguments, "--out", "a"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["recipe"] in [one["recipe"] for one in run["tried"]]
+    assert json.loads((here / "a" / "config.json").read_text())["recipe"] == run["recipe"]
+    for number, words in enumerate((["--recipe", "walk"], ["--set", "beta=0.5"])):
+        assert main([*arguments, "--out", str(number), *words]) == 0
+        assert "tried" not in json.loads(capsys.readouterr().out)["runs"][0]
+        recipe = json.loads((here / str(number) / "config.json").read_text())["recipe"]
+        assert recipe == ("walk" if number == 0 else "usual")
+    assert main([*arguments[:-1], "--out", "b", "--seeds", "2"]) == 0
+    assert re.search(r"hat: recipe \w+( \(1\), \w+ \(1\))?, of walk \d", capsys.readouterr().out)
+    assert main([*arguments, "--out", "c", "--recipe", "run"]) == 2
+    assert "hat has no recipe 'run'; it has usual, walk, " in capsys.readouterr().err
