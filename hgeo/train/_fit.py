@@ -81,6 +81,22 @@ class _Run:
         late = at.epoch >= settings.min_epochs and at.epoch - 1 - at.best_epoch >= settings.patience
         return at.epoch < settings.epochs and not late
 
+    def epoch(self) -> dict[str, Any] | None:
+        """Train and judge once; gives the line of the metrics, or None if the loss is not finite: that is the end."""
+        at, loss = self.at, self.step()
+        if not math.isfinite(loss):
+            if at.best_epoch >= 0:
+                self.warn(f"the loss is {loss} in epoch {at.epoch}; training stopped. Try a smaller lr.")
+            at.epoch += 1
+            return None
+        scores = self.judge()
+        row: dict[str, Any] = {"epoch": at.epoch, "loss": loss, **scores, "curvatures": self.read_curvatures()}
+        self.keep(scores)
+        if at.epoch % _MONITOR_EVERY == 0:
+            row.update(self.monitor())
+        at.epoch += 1
+        return row
+
     def step(self) -> float:
         """An epoch: a step of the optimizer a batch; gives the mean of the losses before each step."""
         self.model.train()
@@ -180,19 +196,7 @@ def fit(
     log = folder.log(keep=at.epoch) if folder is not None else contextlib.nullcontext(None)
     with log as write, deferred_interrupt() as asked:
         started, saved = time.perf_counter() - at.seconds, time.perf_counter()
-        while run.goes_on():
-            loss = run.step()
-            if not math.isfinite(loss):
-                if at.best_epoch >= 0:
-                    run.warn(f"the loss is {loss} in epoch {at.epoch}; training stopped. Try a smaller lr.")
-                at.epoch += 1
-                break
-            scores = run.judge()
-            row: dict[str, Any] = {"epoch": at.epoch, "loss": loss, **scores, "curvatures": run.read_curvatures()}
-            run.keep(scores)
-            if at.epoch % _MONITOR_EVERY == 0:
-                row.update(run.monitor())
-            at.epoch += 1
+        while run.goes_on() and (row := run.epoch()) is not None:
             at.seconds = time.perf_counter() - started
             if write is not None:
                 write(row)
