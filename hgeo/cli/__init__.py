@@ -16,6 +16,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from hgeo.cli._arguments import Parser
+
 __all__ = ["COMMANDS", "main"]
 
 COMMANDS: dict[str, str] = {
@@ -49,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run ``hgeo`` with ``argv`` (default: the process's arguments) and return its exit code."""
     _spell_what_cannot_be_shown()
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="hgeo",
         description="Geometric deep learning on curved spaces: train, reproduce, check, measure.",
         epilog=_EPILOG,
@@ -66,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name == chosen:
             modules[name] = importlib.import_module(f"hgeo.cli.{name}")
             modules[name].add_arguments(command)
-    options = parser.parse_args(arguments)
+    options = parser.understand(arguments)
     if options.version:
         from hgeo import __version__
 

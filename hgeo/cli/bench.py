@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from hgeo._files import write_atomically
+from hgeo.cli._arguments import number
 from hgeo.cli._spoken import complain
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scale", action="store_true", help="an epoch from 10⁴ to 10⁷ edges, and nothing else: half an hour, 8 GB"
     )
-    parser.add_argument("--most-edges", type=float, metavar="N", help="of --scale (default: 1e7)")
+    parser.add_argument("--most-edges", type=number, metavar="N", help="of --scale (default: 1e7)")
     parser.add_argument("--everything", action="store_true", help="layers, first calls and all of these parts")
-    parser.add_argument("--seconds", type=float, help="time a case may take, about (default: 8; --quick: 3)")
+    parser.add_argument("--seconds", type=number, help="time a case may take, about (default: 8; --quick: 3)")
     parser.add_argument(
         "--clock",
         choices=("wall", "cpu"),

@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 
-from hgeo.cli._arguments import not_negative, positive
+from hgeo.cli._arguments import count, not_negative, word
 from hgeo.cli._spoken import complain, shown, spoken_warnings
 
 __all__ = ["add_arguments", "run"]
@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from hgeo.data import FEATURES, SPLITS
 
     parser.add_argument("name", nargs="?", help="a data set or an .npz file; without it the known names are listed")
-    parser.add_argument("--data-dir", help="folder of raw files (default: $HGEO_DATA, else DGL's own)")
+    parser.add_argument("--data-dir", type=word, help="folder of raw files (default: $HGEO_DATA, else DGL's own)")
     parser.add_argument("--split", choices=SPLITS, help="which nodes are for what (default: what the data came with)")
     parser.add_argument(
         "--split-seed", type=not_negative, default=0, metavar="SEED", help="of data without a public split"
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOW",
         help=f"how they are prepared: {', '.join(FEATURES)}; with +degrees behind it, degrees are features, too",
     )
-    parser.add_argument("--samples", type=positive, default=20000, help="quadruples of nodes for δ (default: 20000)")
+    parser.add_argument("--samples", type=count, default=20000, help="quadruples of nodes for δ (default: 20000)")
     parser.add_argument("--seed", type=not_negative, default=0, help="of that sample (default: 0)")
     parser.add_argument("--json", action="store_true", help="JSON on stdout, and nothing else there")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hgeo.cli._arguments import not_negative, positive
+from hgeo.cli._arguments import count, folder, not_negative, number, positive, space_word, threads, word
 from hgeo.cli._spoken import complain, shown, spoken_warnings
 
 if TYPE_CHECKING:
@@ -41,39 +41,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "or a vectors.npz to ask by --nearest",
     )
     parser.add_argument(
-        "--child", metavar="COLUMN", help="the column of children, of a file whose first line has names"
+        "--child", type=word, metavar="COLUMN", help="the column of children, of a file whose first line has names"
     )
-    parser.add_argument("--parent", metavar="COLUMN", help="the column of parents")
+    parser.add_argument("--parent", type=word, metavar="COLUMN", help="the column of parents")
     parser.add_argument("--closure", action="store_true", help="parents of parents are parents (WordNet: always)")
-    parser.add_argument("--below", metavar="NAME", help="only this node and what is under it")
-    parser.add_argument("--data-dir", help="folder of WordNet's dictionary (default: $WNSEARCHDIR, /usr/share/wordnet)")
-    parser.add_argument("--space", help="where, such as lorentz:10 or ball:2 (default: lorentz:10; tree: ball:2)")
+    parser.add_argument("--below", type=word, metavar="NAME", help="only this node and what is under it")
+    parser.add_argument(
+        "--data-dir", type=word, help="folder of WordNet's dictionary (default: $WNSEARCHDIR, /usr/share/wordnet)"
+    )
+    parser.add_argument(
+        "--space", type=word, help="where, such as lorentz:10 or ball:2 (default: lorentz:10; tree: ball:2)"
+    )
     parser.add_argument("--loss", choices=("softmax", "cones"), help="default: softmax; cones: entailment cones")
     parser.add_argument("--hold-out", type=float, default=0.0, metavar="SHARE", help="hide this share of the pairs")
     parser.add_argument("--alone", action="store_true", help="no flat and no inner-product embedding beside it")
     parser.add_argument(
         "--search", action="store_true", help="choose lr, temperature, negatives, epochs on validation pairs, for each"
     )
-    parser.add_argument(
-        "--splits", type=positive, default=1, help="so many random choices of hidden pairs (default: 1)"
-    )
+    parser.add_argument("--splits", type=count, default=1, help="so many random choices of hidden pairs (default: 1)")
     parser.add_argument("--first-split", type=not_negative, default=0, metavar="SEED", help="default: 0")
-    parser.add_argument("--seeds", type=positive, default=1, help="so many seeds for each (default: 1)")
+    parser.add_argument("--seeds", type=count, default=1, help="so many seeds for each (default: 1)")
     parser.add_argument("--seed", type=not_negative, help="the first of them (default: 0)")
     parser.add_argument("--epochs", type=positive, help="default: 300; 100 for flat ones beside, of hidden pairs")
     parser.add_argument(
         "--lr",
-        type=float,
+        type=number,
         help="learning rate, falling linearly (default: 0.1, and less where a search on mammals found so)",
     )
     parser.add_argument("--burn-in", type=not_negative, metavar="EPOCHS", help="at a tenth of it (default: 10)")
     parser.add_argument("--negatives", type=positive, help="a pair (default: 50)")
     parser.add_argument("--batch", type=positive, help="pairs a step (default: 16)")
     parser.add_argument(
-        "--temperature", type=float, help="distances are divided by it (default: 0.4; flat ones: 0.3 to 1)"
+        "--temperature", type=number, help="distances are divided by it (default: 0.4; flat ones: 0.3 to 1)"
     )
-    parser.add_argument("--threads", type=positive, help="default: torch's; the result does not depend on it")
-    parser.add_argument("--out", type=Path, help="folder (default: a new one under runs/)")
+    parser.add_argument("--threads", type=threads, help="default: torch's; the result does not depend on it")
+    parser.add_argument("--out", type=folder, help="folder (default: a new one under runs/)")
     parser.add_argument("--resume", action="store_true", help="go on in --out, with the same options")
     parser.add_argument("--nearest", metavar="NAME", help="print the nodes nearest to this one")
     parser.add_argument("-k", type=positive, default=10, help="how many (default: 10)")
@@ -157,7 +159,7 @@ def _planned(args: argparse.Namespace) -> TaxonomyStudy:
 
 def _fresh(source: str, space: str) -> Path:
     """A new name: runs/embed-mammals-lorentz10, then runs/embed-mammals-lorentz10-2, and so on."""
-    first = Path("runs") / f"embed-{source}-{''.join(letter for letter in space if letter.isalnum())}"
+    first = Path("runs") / f"embed-{source}-{space_word(space)}"
     path, number = first, 2
     while path.exists():
         path, number = first.with_name(f"{first.name}-{number}"), number + 1

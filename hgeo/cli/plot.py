@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hgeo._files import write_atomically
-from hgeo.cli._arguments import not_negative, own_modules, positive
+from hgeo.cli._arguments import folder, not_negative, own_modules, positive, word
 from hgeo.cli._spoken import complain
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ examples:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options of ``hgeo plot``."""
     parser.epilog = _EPILOG
-    parser.add_argument("run", type=Path, help="a run folder of hgeo train")
-    parser.add_argument("--data-dir", help="folder of the data that the run was trained on (default: see hgeo train)")
+    parser.add_argument("run", type=folder, help="a run folder of hgeo train")
+    parser.add_argument(
+        "--data-dir", type=word, help="folder of the data that the run was trained on (default: see hgeo train)"
+    )
     parser.add_argument(
         "--model", metavar="MODULE:CLASS", help="a model of your own, named again, since its code is run"
     )

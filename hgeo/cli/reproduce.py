@@ -7,7 +7,7 @@ import os
 from dataclasses import fields
 from pathlib import Path
 
-from hgeo.cli._arguments import positive
+from hgeo.cli._arguments import count, positive
 from hgeo.cli._spoken import complain
 
 __all__ = ["add_arguments", "run"]
@@ -23,10 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("what", choices=[*PAGES, "all"], help="which table or figure; all: the paper's")
     parser.add_argument("--datasets", nargs="+", metavar="NAME", help="default: the paper's four; field: the field's")
-    parser.add_argument("--dims", nargs="+", type=int, metavar="D", help="default: 2 4 8 16; field: 16, and 2 on trees")
+    parser.add_argument(
+        "--dims", nargs="+", type=positive, metavar="D", help="default: 2 4 8 16; field: 16, and 2 on trees"
+    )
     parser.add_argument("--methods", nargs="+", metavar="M", help="default: every column")
-    parser.add_argument("--seeds", type=positive, help="runs of a graph network (default: 10; field: 6)")
-    parser.add_argument("--shallow-seeds", type=int, default=10, help="runs of a shallow embedding (%(default)s)")
+    parser.add_argument("--seeds", type=count, help="runs of a graph network (default: 10; field: 6)")
+    parser.add_argument("--shallow-seeds", type=count, default=10, help="runs of a shallow embedding (%(default)s)")
     parser.add_argument(
         "--quick-walks", nargs="*", metavar="NAME",
         help="10 walks of 40 nodes, not the paper's 40 of 80, on these data sets (none named: on all)",
@@ -38,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cache", type=Path, default=Path("runs/reproduce"), help="finished cells (%(default)s)")
     parser.add_argument("--cached-only", action="store_true", help="write what the cache holds, compute nothing")
     parser.add_argument("--out", type=Path, default=Path("docs/results"), help="where tables go (%(default)s)")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (%(default)s)")
+    parser.add_argument("--jobs", type=positive, default=os.cpu_count() or 1, help="processes (%(default)s)")
     parser.add_argument("--data-dir", help="folder of raw files (default: HGEO_DATA)")
 
 

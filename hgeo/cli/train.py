@@ -15,7 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from hgeo.cli._arguments import not_negative, own_modules, positive
+from hgeo.cli._arguments import (
+    Parser,
+    count,
+    folder,
+    not_negative,
+    number,
+    own_modules,
+    positive,
+    space_word,
+    threads,
+    word,
+)
 from hgeo.cli._spoken import complain, shown, spoken_warnings
 
 if TYPE_CHECKING:
@@ -37,6 +48,7 @@ examples:
 """
 
 _HGCN_SEED = 1234  # the seed of the splits that its papers report
+_LONGEST_NAME = 120  # letters of a folder's; file systems have some 255 bytes
 _WORTH_THREADS = 2_000_000  # edges and entries of the features; below it a step takes some milliseconds
 
 
@@ -46,25 +58,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from hgeo.tasks import task_names
 
     parser.epilog = _EPILOG + _settings([find(name) for name in names()])
-    parser.add_argument("--dataset", help="a name that `hgeo data` lists, or an .npz file (default: hierarchy)")
+    parser.add_argument(
+        "--dataset", type=word, help="a name that `hgeo data` lists, or an .npz file (default: hierarchy)"
+    )
     parser.add_argument(
         "--model",
+        type=word,
         help=f"one of {', '.join(names())}, or package.module:Class of your own (default: hat); several: hat,gat",
     )
     parser.add_argument(
-        "--task", help=f"{', '.join(task_names())}, or package.module:Class of your own (default: nodes)"
+        "--task", type=word, help=f"{', '.join(task_names())}, or package.module:Class of your own (default: nodes)"
     )
     parser.add_argument(
         "--split",
+        type=word,
         help="nodes: official, clean, few (default: the data's own); links: clean (default), official as HGCN's code",
     )
     parser.add_argument(
-        "--features", help="how features are prepared: auto (default), raw, standardised …, also with '+degrees' behind"
+        "--features",
+        type=word,
+        help="how features are prepared: auto (default), raw, standardised …, also with '+degrees' behind",
     )
     parser.add_argument(
-        "--space", help="the hidden space, such as ball:16,c=1 (default: ball:16; hierarchy, karate: ball:2)"
+        "--space", type=word, help="the hidden space, such as ball:16,c=1 (default: ball:16; hierarchy, karate: ball:2)"
     )
-    parser.add_argument("--seeds", type=positive, help="number of seeds (default: 1; bare `hgeo train`: 3)")
+    parser.add_argument("--seeds", type=count, help="number of seeds (default: 1; bare `hgeo train`: 3)")
     parser.add_argument("--first-seed", type=not_negative, metavar="SEED", help="the first of them (default: 0)")
     parser.add_argument(
         "--split-seed",
@@ -72,9 +90,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SEED",
         help="of what is split at random (default: 0; of official splits 1234)",
     )
-    parser.add_argument("--out", type=Path, help="run folder (default: a new one under runs/)")
+    parser.add_argument("--out", type=folder, help="run folder (default: a new one under runs/)")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, with the options it had")
-    parser.add_argument("--data-dir", help="folder of raw files (default: $HGEO_DATA, else DGL's own)")
+    parser.add_argument("--data-dir", type=word, help="folder of raw files (default: $HGEO_DATA, else DGL's own)")
     parser.add_argument(
         "--recipe",
         help="settings by a name, such as usual, walk, deep; default: a few compete on validation nodes for a short "
@@ -82,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--epochs", type=positive, help="at most so many epochs")
     parser.add_argument("--patience", type=positive, help="stop after so many epochs without a better one")
-    parser.add_argument("--lr", type=float, help="learning rate")
+    parser.add_argument("--lr", type=number, help="learning rate")
     parser.add_argument(
         "--batch-size", type=positive, metavar="N", help="examples of a step (default: all); all processes share them"
     )
@@ -96,14 +114,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a setting of the model or of its training, listed below; may be given again",
     )
-    parser.add_argument("--device", help="cpu or cuda (default: cpu)")
+    parser.add_argument("--device", type=word, help="cpu or cuda (default: cpu)")
     parser.add_argument("--dtype", choices=("float32", "float64"), help="default: float32")
     parser.add_argument(
         "--threads",
-        type=positive,
+        type=threads,
         help="threads of torch and of the kernels (default: 1 on small graphs, else torch's; kept by --resume)",
     )
-    parser.add_argument("--backend", help="who computes attention: auto (the default), fused, torch, dgl, reference …")
+    parser.add_argument(
+        "--backend", type=word, help="who computes attention: auto (the default), fused, torch, dgl, reference …"
+    )
     parser.add_argument(
         "--no-pictures", action="store_true", help="leave out embedding.* and curves.* (kept by --resume)"
     )
@@ -239,7 +259,7 @@ def _resumed(args: argparse.Namespace) -> Session:
     again = {name: _own_words(getattr(args, name)) for name in ("model", "task")}
     own = [word for words in again.values() for word in words if ":" in word]
     session = Session.load(args.out, data_dir=args.data_dir, own=own)
-    parser = argparse.ArgumentParser()
+    parser = Parser()
     add_arguments(parser)  # every default is empty: a value that differs from it was given by the user
     usual = vars(parser.parse_args([]))
     given = [name for name, value in usual.items() if getattr(args, name) != value]
@@ -257,9 +277,9 @@ def _fresh(parent: Path, dataset: str, models: list[str], space: str) -> Path:
     words = [
         Path(dataset).stem,
         *(model.rpartition(":")[2] for model in models),
-        "".join(letter for letter in space if letter.isalnum()),
+        space_word(space),
     ]
-    first = parent / "-".join(words)
+    first = parent / "-".join(words)[:_LONGEST_NAME]
     path, number = first, 2
     while path.exists():
         path, number = first.with_name(f"{first.name}-{number}"), number + 1

@@ -11,10 +11,10 @@ graphs, no model.
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 
+from hgeo._near import near
 from hgeo.data._builtin import karate
 from hgeo.data._dataset import DataError, Dataset, DataWarning, Origin, make_dataset, random_split
 from hgeo.data._features import FEATURES, Features
@@ -125,8 +125,6 @@ def _read(
         )
     if name.endswith(".npz") or Path(name).expanduser().is_file():
         return from_npz(name, split_seed=split_seed, normalize=features.normalize, sha256=sha256)
-    near = difflib.get_close_matches(name.lower(), NAMES, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
     raise DataError(
-        f"no data set {name!r}{hint}{'' if hint else '.'} Known: {', '.join(NAMES)}, or the path of an .npz file"
+        f"no data set {name!r}{near(name, NAMES) or '.'} Known: {', '.join(NAMES)}, or the path of an .npz file"
     )

@@ -6,10 +6,13 @@ import re
 from typing import NamedTuple, NoReturn
 
 from hgeo._geoopt import geoopt
+from hgeo._near import near
 from hgeo.manifolds._product import Product
 from hgeo.manifolds._words import find_word, word_names
 
 __all__ = ["Space", "space"]
+
+_MOST_DIMENSIONS = 1 << 20  # more of them are a slip of the finger, and take all memory
 
 
 class Space(NamedTuple):
@@ -30,13 +33,14 @@ def _factor(text: str, start: int, end: int) -> Space:
     name, at = head.group(1), start + head.start(1)
     kind = find_word(name)
     if kind is None:
-        _refuse(text, at, f"expected one of {', '.join(word_names())}, got {name or 'nothing'!r}")
+        known = word_names()
+        _refuse(text, at, f"expected one of {', '.join(known)}, got {name or 'nothing'!r}{near(name, known)}")
     position = start + head.end()
     if position >= end or text[position] != ":":
         _refuse(text, position, f"expected ':' and a dimension after {name!r}, as in '{name}:16'")
     number = re.compile(r"\s*(\d+)\s*").match(text, position + 1, end)
-    if number is None or int(number.group(1)) < 1:
-        _refuse(text, position + 1, "expected a dimension, a whole number of at least 1")
+    if number is None or not 1 <= int(number.group(1)[:9]) <= _MOST_DIMENSIONS:
+        _refuse(text, position + 1, f"expected a dimension, a whole number from 1 to {_MOST_DIMENSIONS}")
     dim, position = int(number.group(1)), number.end()
     _, make, key, value = kind
     learnable, given, number_at = False, False, position

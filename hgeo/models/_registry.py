@@ -13,6 +13,7 @@ from torch import nn
 
 from hgeo import manifolds
 from hgeo._geoopt import geoopt
+from hgeo._near import near
 from hgeo.models._recipes import Maker, Recipe, Sizes, usual_training
 from hgeo.models._settings import TrainSettings, assign
 
@@ -158,7 +159,9 @@ def find(name: str) -> ModelEntry:
         return _ENTRIES[name]
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise ValueError(f"no model {name!r}; known: {', '.join(_ENTRIES)}, or package.module:Class")
+        raise ValueError(
+            f"no model {name!r}{near(name, _ENTRIES)}; known: {', '.join(_ENTRIES)}, or package.module:Class"
+        )
     try:
         found = importlib.import_module(module)
     except ImportError as error:

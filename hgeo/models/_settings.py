@@ -8,6 +8,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from hgeo._near import near
+
 __all__ = [
     "Choice",
     "Range",
@@ -187,7 +189,8 @@ def assign(options: Mapping[str, Any], *groups: tuple[str, Any, Sequence[str]]) 
             if name in group.fixed
         ]
         notes += [f"{group.owner} has {', '.join(group.names())}" for group in owners if group.names()]
-        raise ValueError("; ".join([f"no setting {', '.join(unknown)}", *notes]))
+        meant = near(unknown[0], known) if not notes or unknown[0] not in _ELSEWHERE else ""
+        raise ValueError("; ".join([f"no setting {', '.join(unknown)}{meant}", *notes]))
     changed = []
     for group in owners:
         values = dataclasses.replace(group.values, **{n: v for n, v in options.items() if n in group.names()})

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, TypeAlias,
 import numpy as np
 from torch import Tensor, nn
 
+from hgeo._near import near
 from hgeo.data import Dataset
 
 if TYPE_CHECKING:
@@ -167,13 +168,13 @@ def find_task(name: str) -> type[Task]:
 
     >>> find_task("node")
     Traceback (most recent call last):
-    ValueError: no task 'node'; known: nodes, links, distances, or package.module:Class
+    ValueError: no task 'node'; did you mean 'nodes'?; known: nodes, links, distances, or package.module:Class
     """
     if name in _TASKS:
         return _TASKS[name]
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise ValueError(f"no task {name!r}; known: {', '.join(_TASKS)}, or package.module:Class")
+        raise ValueError(f"no task {name!r}{near(name, _TASKS)}; known: {', '.join(_TASKS)}, or package.module:Class")
     try:
         found = getattr(importlib.import_module(module), attribute, None)
     except ImportError as error:

@@ -226,7 +226,7 @@ def _choices() -> Iterator[dict[str, Any]]:
 
 
 def _word(space: str) -> str:
-    return re.sub(r"[^A-Za-z0-9.]+", "", space.replace("=", ""))
+    return re.sub(r"[^-A-Za-z0-9.]+", "", space)
 
 
 def flat_beside(space: str) -> tuple[str, str]:

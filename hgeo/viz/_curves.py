@@ -63,7 +63,8 @@ def curves_figure(metrics: list[dict[str, Any]], *, title: str = "") -> Figure:
         axes.set_title(name, fontsize=10, color=INK)
         axes.set_xlabel("epoch", fontsize=9)
         axes.tick_params(labelsize=8)
-        axes.legend(fontsize=8, frameon=False)
+        for text in axes.legend(fontsize=8, frameon=False).get_texts():
+            text.set_parse_math(False)  # a dollar in a score's name is a dollar
         for side in ("top", "right"):
             axes.spines[side].set_visible(False)
     if title:
