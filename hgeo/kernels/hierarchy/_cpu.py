@@ -29,13 +29,7 @@ Array = np.ndarray[Any, Any]
 
 def available() -> str:
     """Why the kernels cannot run here; nothing if they can."""
-    reason = why_not()
-    if not reason:
-        try:
-            _kernel("epoch", "flat", 4)
-        except Exception as error:  # Numba is installed and refuses, for example another NumPy than it was made for
-            reason = f"numba cannot be used ({type(error).__name__}: {error})"
-    return reason
+    return why_not(_SOURCES)
 
 
 def _kernel(which: str, family: str, width: int) -> Any:
@@ -44,7 +38,9 @@ def _kernel(which: str, family: str, width: int) -> Any:
 
         return (_kernels.make_epoch if which == "epoch" else _kernels.make_ranks)(family, width)
 
-    return compiled(f"hierarchy-{which}-{family}-{width}", make, _EPOCH if which == "epoch" else _RANKS, _SOURCES)
+    # Sums may be reordered, so that they fill vectors.
+    name, signature = f"hierarchy-{which}-{family}-{width}", _EPOCH if which == "epoch" else _RANKS
+    return compiled(name, make, signature, _SOURCES, "contract", "reassoc", "nsz")
 
 
 def _padded(points: Array, *tables: tuple[Array, Array]) -> Array:
