@@ -14,6 +14,7 @@ from hgeo._near import near
 __all__ = [
     "Parser",
     "count",
+    "duration",
     "folder",
     "not_negative",
     "number",
@@ -78,14 +79,26 @@ def not_negative(text: str) -> int:
 
 
 def number(text: str) -> float:
-    """A number above 0: seconds, a rate."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    """A number above 0: a rate."""
+    value = _real(text)
     if not 0 < value < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return value
+
+
+def duration(text: str) -> float:
+    """Seconds, from 0 on."""
+    value = _real(text)
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
+    return value
+
+
+def _real(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def word(text: str) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from hgeo._files import write_atomically
-from hgeo.cli._arguments import number
+from hgeo.cli._arguments import duration, number
 from hgeo.cli._spoken import complain
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--most-edges", type=number, metavar="N", help="of --scale (default: 1e7)")
     parser.add_argument("--everything", action="store_true", help="layers, first calls and all of these parts")
-    parser.add_argument("--seconds", type=number, help="time a case may take, about (default: 8; --quick: 3)")
+    parser.add_argument("--seconds", type=duration, help="time a case may take, about (default: 8; --quick: 3)")
     parser.add_argument(
         "--clock",
         choices=("wall", "cpu"),

@@ -40,7 +40,9 @@ def _factor(text: str, start: int, end: int) -> Space:
         _refuse(text, position, f"expected ':' and a dimension after {name!r}, as in '{name}:16'")
     number = re.compile(r"\s*(\d+)\s*").match(text, position + 1, end)
     if number is None or not 1 <= int(number.group(1)[:9]) <= _MOST_DIMENSIONS:
-        _refuse(text, position + 1, f"expected a dimension, a whole number from 1 to {_MOST_DIMENSIONS}")
+        _refuse(
+            text, position + 1, f"expected a dimension, a whole number of at least 1 and at most {_MOST_DIMENSIONS}"
+        )
     dim, position = int(number.group(1)), number.end()
     _, make, key, value = kind
     learnable, given, number_at = False, False, position
