@@ -87,10 +87,10 @@ def _convolutions(size: str, dim: int) -> _Group:
     }
     for space, make in _SPACES.items():
         there = make()
-        near, far = (_points(there, nodes, dim, radius) for radius in (1.5, 5.0))
+        near, far = (_points(there, nodes, dim, radius) for radius in (1.0, 5.0))
         options = {"in_manifold": there}
         conv = hnn.LorentzConv(dim, dim, there, **options)
-        calls[f"LorentzConv, {space}, radius about 1.5"] = conv, [ours, near]
+        calls[f"LorentzConv, {space}, radius about 1"] = conv, [ours, near]
         calls[f"LorentzConv, {space}, radius about 5"] = conv, [ours, far]
         calls[f"LorentzConv, {space}, attention"] = (
             hnn.LorentzConv(dim, dim, there, weights="attention", **options),

@@ -233,7 +233,7 @@ def _counterpart_targets(groups: list[dict[str, Any]]) -> list[Target]:
         ]
 
     return [
-        Target("`LorentzConv` within radius 3 / DGL's `GraphConv`", 2.0, ratios("Conv", "LorentzConv", "1.5")),
+        Target("`LorentzConv` within radius 2 / DGL's `GraphConv`", 2.0, ratios("Conv", "LorentzConv", "about 1")),
         Target("`LorentzConv` farther out / DGL's `GraphConv`", 2.0, ratios("Conv", "LorentzConv", "about 5")),
         Target("`set_attention` within radius 3 / softmax of products", 2.0, ratios("Attention", "set_", "1.5")),
         Target("`set_attention` farther out / softmax of products", 2.0, ratios("Attention", "set_", "about 5")),

@@ -24,6 +24,7 @@ from torch import Tensor
 
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
+from hgeo.kernels import Number, Row, dot, sqrt
 from hgeo.manifolds._words import describe_word
 
 __all__ = ["ConstantCurvature", "Geometry", "Part", "can_look", "dot", "folded", "refuse_rows", "unit"]
@@ -37,9 +38,16 @@ class Part(NamedTuple):
     scale: float
 
 
-def dot(x: Tensor, y: Tensor) -> Tensor:
-    """⟨x, y⟩ with the last dimension kept."""
-    return (x * y).sum(-1, keepdim=True)
+@hm.operation
+def _spatial_of_ball(x: Row, k: Number) -> Row:
+    """λx: the spatial part of the hyperboloid's point that the ball has at x."""
+    return hm.lambda_x.formula(x, k) * x
+
+
+@hm.operation
+def _ball_of_spatial(s: Row, k: Number) -> Row:
+    """Its inverse s/(1 + √(1 - k|s|²))."""
+    return s / (1 + sqrt(1 - k * dot(s, s)))
 
 
 def unit(a: Tensor) -> Tensor:
@@ -382,11 +390,10 @@ class ConstantCurvature(Geometry):
         return float(self.curvature(manifold).detach()) <= 0
 
     def to_spatial(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
-        y = self.to_ball(manifold, x)
-        return hm.lambda_x(y, k=self.curvature(manifold), keepdim=True) * y
+        return _spatial_of_ball(self.to_ball(manifold, x), k=self.curvature(manifold))
 
     def from_spatial(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
-        return self.from_ball(manifold, s / (1 + torch.sqrt(1 - self.curvature(manifold).to(s) * dot(s, s))))
+        return self.from_ball(manifold, _ball_of_spatial(s, k=self.curvature(manifold)))
 
     def plane_distance(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         x, p = self.to_ball(manifold, x), self.to_ball(manifold, p)

@@ -20,11 +20,11 @@ def centroids(
     With a_ij = ``weights`` (E, 1) times ``source`` (num_src, 1) of j, where they are given, t = √(1 + c|s|²) and
     T = Σ a t, S = Σ a s, W = Σ a it is :math:`S / \sqrt{T^2 - c|S|^2}`, and S/W without curvature. Far out T² and c|S|²
     are huge and almost equal. With e = t - 1, E = Σ a e it is W² + (2WE + E² - c|S|²), never below W². Sums of float32
-    rows within radius 3 keep five digits of that difference; farther out, and where nobody can look how far out rows
+    rows within radius 2 keep six digits of that difference; farther out, and where nobody can look how far out rows
     are, the sums are made in float64, which leaves nine digits at radius 9 and three at 15, where float32 ends.
     """
     dtype = s.dtype
-    near = is_near(s, c)
+    near = is_near(s, c, 2.0)
     wide = s if near or s.device.type == "mps" else s.double()  # which has no float64
     c = c.to(wide)
     wide = wide if near else within_radius(wide, c, dtype)

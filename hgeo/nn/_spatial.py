@@ -34,10 +34,6 @@ __all__ = [
 ]
 
 
-# √c times the radius up to which differences of products of float32 rows are made in float32: they keep five digits
-_NEAR = 3.0
-
-
 def check_spatial(layer: str, what: str, *spaces: Any) -> None:
     """Refuse a manifold that is neither hyperbolic nor flat; None, plain vectors, is flat."""
     for manifold in spaces:
@@ -108,20 +104,20 @@ def lorentz_sqdist_rows(q: Tensor, k: Tensor, c: Tensor) -> tuple[Tensor, Tensor
     r"""Rows whose inner products are the squared Lorentzian distances of q and k: :math:`2(a + b + c\,ab - \langle q,
     k\rangle)` with a = |q|²/(1 + t_q) and b = |k|²/(1 + t_k).
 
-    That difference of products keeps five digits of float32 points within radius 3. Farther out the rows are float64,
+    Of float32 points within radius 3 that difference of products is right to 1e-5. Farther out the rows are float64,
     which has ten digits to spare at radius 9.
     """
-    if q.device.type != "mps" and not (is_near(q, c) and is_near(k, c)):
+    if q.device.type != "mps" and not (is_near(q, c, 3.0) and is_near(k, c, 3.0)):
         q, k, c = q.double(), k.double(), c.double()
     a, b = _height(q, c), _height(k, c)
     return 2 * torch.cat([-q, a, 1 + c * a], dim=-1), torch.cat([k, torch.ones_like(b), b], dim=-1)
 
 
-def is_near(s: Tensor, c: Tensor) -> bool:
-    """Whether all of these float32 points are known to lie within radius 3."""
+def is_near(s: Tensor, c: Tensor, radius: float) -> bool:
+    """Whether all of these float32 points are known to lie within a radius, that of curvature 1."""
     if s.dtype != torch.float32 or not manifolds.can_look(s):
         return False
-    return not s.numel() or bool(excess(s.detach(), c.detach()).amax() <= math.cosh(_NEAR) - 1)
+    return not s.numel() or bool(excess(s.detach(), c.detach()).amax() <= math.cosh(radius) - 1)
 
 
 @Operation

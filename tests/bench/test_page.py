@@ -49,11 +49,11 @@ def test_the_page_says_what_was_reached_what_was_missed_and_what_was_not_measure
 
 def test_layers_beside_flat_ones_have_a_page_of_their_own_with_their_targets() -> None:
     timing = {"forward": 0.001, "backward": 0.002, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0}
-    rows = {"DGL GraphConv": timing, "LorentzConv, ball, radius about 1.5": timing | {"ratio": 2.5}}
+    rows = {"DGL GraphConv": timing, "LorentzConv, ball, radius about 1": timing | {"ratio": 2.5}}
     group = {"title": "Convolutions, 13k edges, d = 16", "baseline": "DGL GraphConv", "rows": rows}
     report = REPORT | {"counterparts": [group]}
     text = counterparts_page(report, "hgeo bench --counterparts")
     assert "    hgeo bench --counterparts" in text
-    assert "within radius 3 / DGL's `GraphConv` | ≤ 2 | 2.50 | no |" in text
-    assert "| LorentzConv, ball, radius about 1.5 | 2.50 (1.00–1.00) | 1.00 | 2.00 |" in text
+    assert "within radius 2 / DGL's `GraphConv` | ≤ 2 | 2.50 | no |" in text
+    assert "| LorentzConv, ball, radius about 1 | 2.50 (1.00–1.00) | 1.00 | 2.00 |" in text
     assert "### Convolutions, 13k edges, d = 16" in page(report, "hgeo bench --everything")
