@@ -217,7 +217,7 @@ def counterparts_page(report: dict[str, Any], command: str) -> str:
         "(layer / flat one) in the same round. Most of the difference is the way from points to coordinates and back.",
         "",
         *_how(report, command),
-        *_aims(_counterpart_targets(groups)),
+        *_aims(_counterpart_targets(groups))[:-1],
     ]
     return "\n".join(lines + _counterparts(groups)) + "\n"
 
