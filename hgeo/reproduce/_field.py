@@ -107,8 +107,10 @@ def _choices(task: str) -> Iterator[Options]:
             for decoder in ("squared-distance", "inner-product"):
                 yield {"mask": mask, "weight_decay": weight_decay, "decoder": decoder}
         return
-    for weight_decay, lr, drop in itertools.product((5e-4, 5e-3), (0.01, 0.03), (0.5, 0.0)):
-        yield {"feat_drop": drop, "hidden_drop": drop / 2, "lr": lr, "weight_decay": weight_decay}
+    for recipe in ("deep", "dense", "own", "walk", "decay", "hierarchy"):
+        yield {"recipe": recipe}
+    yield {"recipe": "deep", "lr": 0.03}
+    yield {"recipe": "dense", "weight_decay": 2e-3}
 
 
 @cell_work("field run")
@@ -126,9 +128,10 @@ def field_run(
     data_dir: str | None = None,
 ) -> dict[str, Any]:
     """One training: its scores, and ``watched``, what a choice of settings compares."""
+    settings = dict(options)
     job = Job(
         dataset, model, space, task=task, split=split, features=features, seed=seed, split_seed=split_seed,
-        options=options, data_dir=data_dir,
+        recipe=settings.pop("recipe", "usual"), options=settings, data_dir=data_dir,
     )  # fmt: skip
     prepared = job.prepare(job.load())
     try:

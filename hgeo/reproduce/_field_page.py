@@ -33,7 +33,7 @@ def field(request: Request) -> list[str]:
     found, beside = compute(request, table)
     tasks = list(dict.fromkeys(row.task for row in table))
     sections = [_section(request, task, [row for row in table if row.task == task], found, beside) for task in tasks]
-    text = "\n\n".join([_intro(request), *sections]) + "\n"
+    text = "\n\n".join([_intro(request), *sections, *_missing(request, table, found)]) + "\n"
     paths = [request.out / "field.md", request.out / "field.json"]
     write_atomically(paths[0], text)
     write_atomically(paths[1], json.dumps(_plain(found, beside), indent=1) + "\n")
@@ -112,6 +112,21 @@ def _others(table: list[Row], beside: dict[Row, dict[str, dict[str, float]]]) ->
         cells = [f"{scores[kind][_metric(row)]:.3f}" if kind in scores else "" for kind in kinds]
         lines.append(_line([dataset, *cells, _PUBLISHED.get((row.task, dataset), "")]))
     return "\n".join(lines)
+
+
+def _missing(request: Request, table: list[Row], found: Found) -> list[str]:
+    """Which cells are not there, and which have fewer runs than were asked for."""
+    lines = []
+    for row in table:
+        runs = {c.name: len(found[row, c.name].runs) if (row, c.name) in found else 0 for c in columns(request, row)}
+        absent = [name for name, count in runs.items() if count == 0]
+        short = [f"{name} ({count} seeds)" for name, count in runs.items() if 0 < count < request.seeds]
+        parts = [f"without {'; '.join(absent)}" if absent else "", f"unfinished: {'; '.join(short)}" if short else ""]
+        if any(parts):
+            lines.append(f"- {row.task}, {row.dataset}, d = {row.dim}: {', '.join(filter(None, parts))}.")
+    if not lines:
+        return []
+    return ["\n".join(["## Not computed yet", "", "The same command goes on with these:", "", *lines])]
 
 
 def _cell(mean: float, error: float, *, bold: bool, sign: bool = False) -> str:

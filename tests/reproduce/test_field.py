@@ -49,6 +49,8 @@ def test_a_killed_table_shows_the_cells_that_it_has(tmp_path):
     assert reproduce(tmp_path, *SMALL, "--epochs", "2", "--tasks", "nodes", "--cached-only") == 0
     less = (tmp_path / "out" / "field.md").read_text()
     assert whole.count(" ± ") > less.count(" ± ") > 0
+    assert "Not computed yet" not in whole
+    assert "- nodes, karate, d = 2: without mlp." in less
 
 
 def test_every_curved_column_has_a_flat_twin_and_low_dimensions_are_for_trees():
