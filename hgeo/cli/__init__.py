@@ -22,6 +22,7 @@ __all__ = ["COMMANDS", "main"]
 
 COMMANDS: dict[str, str] = {
     "train": "train a model on a graph; bare, HAT against GAT on the built-in hierarchy",
+    "partition": "cut a graph into parts, to train on it with several machines",
     "embed": "embed a taxonomy: what is a kind of what, in hyperbolic space",
     "reproduce": "the paper's tables and figures, cell by cell, resumable",
     "tune": "search hyper-parameters on validation data, the same budget for every method",

@@ -348,7 +348,7 @@ def _finish(session: Session, tasks: dict[tuple[Any, ...], Task], done: _Outcome
         session.discard()
         return
     session.write_result(done.results, done.beside)
-    if session.pictures:
+    if session.pictures and all(task.dataset.parts is None for task in tasks.values()):
         _draw(session, tasks)
 
 

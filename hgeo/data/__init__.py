@@ -22,6 +22,7 @@ from hgeo.data._hierarchy import hierarchy
 from hgeo.data._named import NAMED, available, load_named
 from hgeo.data._own import from_dgl, from_npz, from_pyg
 from hgeo.data._pairs import Pairs, random_taxonomy, read_pairs, read_wordnet
+from hgeo.data._parts import PARTS_FILE, Parts, check_part, read_parts, write_parts
 from hgeo.data._power_law import POWER_LAW, power_law
 from hgeo.data._splits import SPLITS, stratified_split, with_split
 from hgeo.data._trees import TreeEmbedding, embed_tree
@@ -29,14 +30,17 @@ from hgeo.data._trees import TreeEmbedding, embed_tree
 __all__ = [
     "FEATURES",
     "NAMES",
+    "PARTS_FILE",
     "SPLITS",
     "DataError",
     "DataWarning",
     "Dataset",
     "Origin",
     "Pairs",
+    "Parts",
     "TreeEmbedding",
     "available",
+    "check_part",
     "embed_tree",
     "from_dgl",
     "from_npz",
@@ -50,8 +54,10 @@ __all__ = [
     "random_split",
     "random_taxonomy",
     "read_pairs",
+    "read_parts",
     "read_wordnet",
     "stratified_split",
+    "write_parts",
 ]
 
 #: every name that :func:`load` knows
@@ -116,6 +122,10 @@ def _read(
     if name in ("hierarchy", "karate"):
         make = hierarchy if name == "hierarchy" else karate
         return make(split_seed=split_seed, normalize=features.normalize)
+    if Path(name).name == PARTS_FILE:
+        if features != Features.parse("auto"):
+            raise DataError(f"{name}: features of a graph in parts stay as they were cut; leave out --features")
+        return read_parts(name, sha256=sha256)
     drawn = POWER_LAW.fullmatch(name)
     if drawn:
         return power_law(int(float(drawn[1])), seed=split_seed)

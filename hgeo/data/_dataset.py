@@ -18,6 +18,7 @@ from hgeo._dgl import import_dgl
 from hgeo.data._counted import Counted, counted_beside, csr_tensor, without_counted
 
 if TYPE_CHECKING:
+    from hgeo.data._parts import Parts
     from hgeo.graph import Graph
 
 __all__ = ["DataError", "DataWarning", "Dataset", "Normalize", "Origin", "make_dataset", "random_split"]
@@ -57,7 +58,8 @@ class Dataset:
     ``labels`` holds -1 where a node has none. The three index tensors are disjoint. ``label_values`` are the
     numbers that the classes had where they were not 0, 1, 2, …: class ``c`` was ``label_values[c]``; ``class_names``
     what they are called, if that is known. ``origin`` says which files the data were read from, if from any;
-    ``counted`` whether the last features are degrees.
+    ``counted`` whether the last features are degrees. Where ``parts`` says that edges and features lie in parts on
+    several machines, there are none of them here.
 
     >>> from hgeo.data import load
     >>> load("karate")
@@ -77,6 +79,7 @@ class Dataset:
     origin: Origin | None = None
     counted: Counted | None = None
     class_names: tuple[str, ...] | None = None
+    parts: Parts | None = None
 
     @property
     def num_edges(self) -> int:

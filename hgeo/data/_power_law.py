@@ -29,8 +29,8 @@ def power_law(
 ) -> Dataset:
     """A graph of ``num_edges`` directed edges whose degrees d have a density of d^-``exponent``, ``degree`` on average.
 
-    Both ends of a link are drawn by weights i^(-1/(exponent - 1)) of node i (Chung and Lu, 2002), parallel links once;
-    of the share ``alike`` of the links both ends have the same class. A node's features are normal numbers around a
+    Both ends of a link are drawn by weights i^(-1/(exponent - 1)) of node i (Chung and Lu, 2002), of the share
+    ``alike`` both in the same class; parallel links count once. A node's features are normal numbers around a
     point of its class. A tenth of the nodes is trained on, a tenth is for validation, a fifth for the test.
 
     >>> power_law(10_000)

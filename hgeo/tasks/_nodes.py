@@ -74,7 +74,8 @@ class Nodes(Task):
         :func:`node_baselines` has more.
         """
         quick = ["majority", "all positive"]
-        small = len(self.dataset.train_idx) * self.dataset.num_nodes < _QUICK
+        here = self.dataset.parts is None
+        small = here and len(self.dataset.train_idx) * self.dataset.num_nodes < _QUICK
         return node_baselines(self.dataset, names=[*quick, "nearest neighbours"] if small else quick)
 
     def _labels(self, part: Part) -> Tensor:

@@ -14,6 +14,7 @@ from hgeo.data import Dataset
 from hgeo.models import Round, TrainSettings
 from hgeo.tasks import Batch, Epoch, Part, Task
 from hgeo.train._neighbours import InMemory, Neighbours
+from hgeo.train._parts import InParts, check_parts
 from hgeo.train._team import Team, state_of
 from hgeo.train._views import full_view, layered_view, view_for
 
@@ -68,13 +69,12 @@ class InBatches:
     """
 
     def __init__(self, model: nn.Module, task: Task, settings: TrainSettings, neighbours: Neighbours, team: Team):
-        check_batches(model, task, settings, team)
         self._model, self._task, self._neighbours, self._team = model, task, neighbours, team
         self._size = settings.batch_size or 1
         self._rounds: tuple[Round, ...] = model.rounds  # type: ignore[assignment]
         self._fanouts = settings.fanouts or (-1,) * len(self._rounds)
         means = any(one.radii is not None for one in self._rounds)
-        self._whole_layers = means and set(self._fanouts) == {-1}
+        self._whole_layers = means and set(self._fanouts) == {-1} and task.dataset.parts is None
         self._stepped = team.wrapped(model)
 
     def losses(self, epoch: Epoch) -> Iterator[tuple[float, Tensor]]:
@@ -185,10 +185,11 @@ def _chunks(nodes: Tensor, at_once: int) -> Sequence[Tensor]:
 def source_for(model: nn.Module, task: Task, settings: TrainSettings) -> Source:
     """What the settings ask for: the whole graph at once, or batches, shared by the processes that are there."""
     team = Team()
+    check_batches(model, task, settings, team)
     if settings.batch_size is None:
-        check_batches(model, task, settings, team)
         return WholeGraph(model, task)
-    return InBatches(model, task, settings, InMemory(task.dataset), team)
+    neighbours: Neighbours = InMemory(task.dataset) if task.dataset.parts is None else InParts(task.dataset, team)
+    return InBatches(model, task, settings, neighbours, team)
 
 
 def check_batches(model: nn.Module, task: Task, settings: TrainSettings, team: Team) -> None:
@@ -199,6 +200,8 @@ def check_batches(model: nn.Module, task: Task, settings: TrainSettings, team: T
             raise ValueError(
                 f"fanout is {settings.fanout!r}, but without batches all neighbours are seen; add batch_size"
             )
+        if task.dataset.parts is not None:
+            raise ValueError(f"{task.dataset.name} is in parts, which batches are drawn from; give batch_size")
         if team.size > 1:
             raise ValueError(f"{team.size} processes share out batches; give batch_size, the examples of a step")
         return
@@ -218,6 +221,7 @@ def check_batches(model: nn.Module, task: Task, settings: TrainSettings, team: T
         layers = f"{len(rounds)} layer{'' if len(rounds) == 1 else 's'} that hear neighbours"
         raise ValueError(f"fanout {settings.fanout} has {len(fanouts)} number(s), but {_named(model)} has {layers}")
     check_same(task.dataset, team)
+    check_parts(task.dataset, team)
 
 
 def check_same(dataset: Dataset, team: Team) -> None:

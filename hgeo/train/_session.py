@@ -232,7 +232,9 @@ class Job(JobRecord, frozen=True):
 
         def finish(trained: nn.Module) -> dict[str, Any]:
             seconds = time.process_time() - began
-            more = task.more(embed(trained, task.dataset), getattr(trained, "hidden_manifold", None), self.seed)
+            more = {}
+            if task.dataset.parts is None:
+                more = task.more(embed(trained, task.dataset), getattr(trained, "hidden_manifold", None), self.seed)
             found = [to_builtins(one) for one in tried]
             won = {"recipe": self.recipe, "tried": found} if tried else {}
             return {**self._described, **won, **more, "cpu_seconds": seconds}
@@ -355,6 +357,8 @@ class Session:
 @torch.no_grad()
 def embed(model: nn.Module, dataset: Dataset) -> torch.Tensor:
     """Hidden points of all nodes, in evaluation mode."""
+    if dataset.parts is not None:
+        raise ValueError(f"{dataset.name} is in parts; there is no picture of its nodes")
     was_training = model.training
     model.eval()
     hidden: torch.Tensor = model.embed(dataset.graph, dataset.features)  # type: ignore[operator]

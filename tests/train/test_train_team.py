@@ -16,6 +16,7 @@ from hgeo.data import hierarchy
 from hgeo.train._folder import load_state
 
 pytest.importorskip("dgl")
+pytestmark = pytest.mark.cluster
 
 FIXED = ["--model", "hat", "--space", "ball:3", "--no-pictures", "--set", "feat_drop=0", "--set", "attn_drop=0",
          "--set", "hidden_drop=0", "--dtype", "float64"]  # fmt: skip
