@@ -22,11 +22,12 @@ Prepare = Callable[[], Callable[[], Tensor]]
 
 @dataclass(frozen=True)
 class Timing:
-    """Medians over the rounds, in seconds; ratios to the baseline of the same round, with their quartiles."""
+    """Medians over the rounds, and the least, in seconds; ratios to the same round's baseline, with their quartiles."""
 
     forward: float
     backward: float
     rounds: int
+    fastest: float
     ratio: float | None = None
     ratio_low: float | None = None
     ratio_high: float | None = None
@@ -80,12 +81,20 @@ def interleaved(
 def _timing(times: list[tuple[float, float]], base: list[tuple[float, float]] | None) -> Timing:
     forward, backward = (statistics.median(column) for column in zip(*times, strict=True))
     if base is None:
-        return Timing(forward, backward, len(times))
+        return Timing(forward, backward, len(times), min(map(sum, times)))
     whole = [sum(a) / sum(b) for a, b in zip(times, base, strict=True)]
     low, middle, high = statistics.quantiles(whole, n=4, method="inclusive")
     forwards, backwards = ([a[n] / b[n] for a, b in zip(times, base, strict=True)] for n in range(2))
     return Timing(
-        forward, backward, len(times), middle, low, high, statistics.median(forwards), statistics.median(backwards)
+        forward,
+        backward,
+        len(times),
+        min(map(sum, times)),
+        middle,
+        low,
+        high,
+        statistics.median(forwards),
+        statistics.median(backwards),
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from hgeo.bench._layers import BALL, GRAPH_CONV
+
 __all__ = ["Target", "counterparts_page", "page", "targets"]
 
 
@@ -81,13 +83,13 @@ def targets(report: dict[str, Any]) -> list[Target]:
         return [] if value is None else [(where, value)]
 
     return [
-        Target("fused, symmetric, 13k edges: time / DGL GATConv", 0.5, fused("symmetric", True)),
+        Target("fused, symmetric, 13k edges: time / DGL GATConv", 0.4, fused("symmetric", True)),
         Target("fused, symmetric, 245k edges and more", 0.33, fused("symmetric", False)),
         Target("fused, directed, 13k edges", 0.6, fused("directed", True)),
         Target("fused, directed, 245k edges and more", 0.45, fused("directed", False)),
         Target(
             "fused, a new block from a neighbour sampler each step",
-            0.7,
+            0.6,
             _layers(report, "hgeo fused", "ratio", lambda case: case["kind"] == "block"),
         ),
         Target(
@@ -112,6 +114,7 @@ def targets(report: dict[str, Any]) -> list[Target]:
             [(f"{row['size']}, d = {row['dim']}", row["speedup"]) for row in report.get("speedup", [])],
             at_least=True,
         ),
+        *_layer_targets(report),
         Target(
             "10 M edges, d = 64, a training step: peak memory of the process",
             6.0,
@@ -137,7 +140,38 @@ def targets(report: dict[str, Any]) -> list[Target]:
             unit=" s",
         ),
         Target("Adam step without manifold parameters / torch's Adam", 1.1, one("", optim.get("ratio"))),
-        *_geometry_targets(report.get("geometry") or {"cases": [], "steps": {}}),
+        *(_geometry_targets(report["geometry"]) if report.get("geometry") else []),
+    ]
+
+
+def _layer_targets(report: dict[str, Any]) -> list[Target]:
+    """Attention on other spaces, convolutions, growth, and HGCN's code."""
+
+    def ratios(part: str, sizes: tuple[str, ...], word: str) -> list[tuple[str, float]]:
+        return [
+            (f"{case['size']}, d = {case['dim']}, {name}", row["ratio"])
+            for case in report.get(part) or []
+            for name, row in case["layers"].items()
+            if case["size"] in sizes and word in name and row["ratio"] is not None and name not in (BALL, GRAPH_CONV)
+        ]
+
+    def growing(name: str) -> list[tuple[str, float]]:
+        costs = list((report.get("growth") or {}).get(name, {}).values())
+        return [("", costs[-1] / costs[0])] if costs else []
+
+    many = ("245k", "2.5M")
+    return [
+        Target("attention on other spaces / the ball's, d = 16", 2.0, ratios("spaces", ("13k", "245k"), "")),
+        Target("GCNConv, tangent / DGL GraphConv, 13k edges", 2.0, ratios("convolutions", ("13k",), "tangent")),
+        Target("GCNConv, tangent, 245k edges and more", 1.5, ratios("convolutions", many, "tangent")),
+        Target("GCNConv, midpoint", 2.5, ratios("convolutions", ("13k", *many), "midpoint")),
+        Target("HATConv: an edge of 10 M over one of 100k", 2.0, growing("HATConv")),
+        Target("GCNConv: an edge of 10 M over one of 100k", 2.0, growing("GCNConv")),
+        Target(
+            "training step of `--model hgcn` / HGCN's official code",
+            0.5,
+            [(f"{row['space']}, features {row['features']}", row["ratio"]) for row in report.get("hgcn") or []],
+        ),
     ]
 
 
@@ -286,14 +320,15 @@ def _case(result: dict[str, Any]) -> list[str]:
 
 
 def _others(report: dict[str, Any]) -> list[str]:
-    lines: list[str] = []
+    lines = _layer_tables(report)
     rows: list[tuple[str, ...]]
     if report.get("speedup"):
         rows = [
-            (f"{row['size']} edges, d = {row['dim']}", f"{row['speedup']:.2f} ({row['low']:.2f}–{row['high']:.2f})")
+            (f"{row['size']} edges, d = {row['dim']}", _number(row["speedup"]), _number(row["median"]))
             for row in report["speedup"]
         ]
-        lines += ["", "### Two threads", "", *_table(("fused, symmetric", "times as fast (quartiles)"), rows)]
+        head = ("fused, symmetric, wall-clock time", "times as fast, fastest rounds", "median of rounds")
+        lines += ["", "### Two threads", "", *_table(head, rows)]
     if report.get("train"):
         train = report["train"]
         rows = [(name, f"{1e3 * row['seconds']:.1f}", f"{row['ratio']:.2f}") for name, row in train["steps"].items()]
@@ -324,6 +359,45 @@ def _others(report: dict[str, Any]) -> list[str]:
         lines += _table(("imports not counted", "seconds"), rows)
     notes = [part["note"] for part in report.values() if isinstance(part, dict) and part.get("note")]
     return lines + (["", *(f"Note: {note}." for note in dict.fromkeys(notes))] if notes else [])
+
+
+def _layer_tables(report: dict[str, Any]) -> list[str]:
+    lines: list[str] = []
+    titles = {
+        "spaces": "Attention on other spaces, symmetric graphs, 1 thread",
+        "convolutions": "GCNConv, symmetric graphs, 1 thread",
+    }
+    for part, title in titles.items():
+        for case in report.get(part) or []:
+            rows = [
+                (
+                    name,
+                    f"{_number(row['ratio'])} ({row['ratio_low']:.2f}–{row['ratio_high']:.2f})",
+                    *(_number(1e3 * row[half]) for half in ("forward", "backward")),
+                )
+                for name, row in case["layers"].items()
+            ]
+            lines += ["", f"### {title}, {case['size']} edges, d = {case['dim']}", ""]
+            lines += _table(("", "ratio (quartiles)", "forward, ms", "backward, ms"), rows)
+    if report.get("growth"):
+        found = report["growth"]
+        sizes = list(next(iter(found.values())))
+        rows = [(name, *(f"{1e9 * row[edges]:.0f}" for edges in sizes)) for name, row in found.items()]
+        lines += ["", "### Nanoseconds an edge, d = 16, 1 thread", ""]
+        lines += _table(("", *(f"{int(edges):,} edges" for edges in sizes)), rows)
+    if report.get("hgcn"):
+        rows = [
+            (
+                row["space"],
+                row["features"],
+                *(f"{1e3 * row[who]:.1f}" for who in ("hgeo", "official")),
+                _number(row["ratio"]),
+            )
+            for row in report["hgcn"]
+        ]
+        lines += ["", "### A training step of HGCN, Cora's graph, d = 16, 1 thread", ""]
+        lines += _table(("space", "features", "hgeo, ms", "official code, ms", "ratio"), rows)
+    return lines
 
 
 def _geometry(found: dict[str, Any]) -> list[str]:

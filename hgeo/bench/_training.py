@@ -17,7 +17,7 @@ from hgeo.data import Dataset
 from hgeo.models import build, recipe
 from hgeo.train import fit, full_view, make_optimizer, view_for
 
-__all__ = ["EarlyStop", "StepTime", "early_stop_benchmark", "step_benchmark"]
+__all__ = ["EarlyStop", "StepTime", "early_stop_benchmark", "step_benchmark", "training_step"]
 
 _STOCK = "dgl GATConv, dense features"
 WHOLE_GAT = "gat, whole graph"
@@ -67,7 +67,7 @@ def step_benchmark(
         torch.manual_seed(0)
         model: nn.Module = build(name, dataset, f"ball:{dim}")
         view = full_view(dataset, dataset.train_idx) if whole else view_for(model, dataset, dataset.train_idx)
-        return _step(model, lambda: view.output(model), dataset)
+        return training_step(model, lambda: view.output(model), dataset)
 
     contestants = {_STOCK: _stock(dataset, dim)}
     for name in models:
@@ -118,10 +118,11 @@ def _stock(dataset: Dataset, dim: int) -> Callable[[], None]:
         output: Tensor = second(graph, hidden).mean(dim=1)
         return output.index_select(0, dataset.train_idx)
 
-    return _step(layers, logits, dataset)
+    return training_step(layers, logits, dataset)
 
 
-def _step(model: nn.Module, logits: Callable[[], Tensor], dataset: Dataset) -> Callable[[], None]:
+def training_step(model: nn.Module, logits: Callable[[], Tensor], dataset: Dataset) -> Callable[[], None]:
+    """A step of training a model whose ``logits`` are those of the training nodes."""
     labels = dataset.labels[dataset.train_idx]
     optimizer = make_optimizer(model, lr=0.01, weight_decay=5e-4)
     model.train()

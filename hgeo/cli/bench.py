@@ -60,7 +60,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scale", action="store_true", help="an epoch from 10⁴ to 10⁷ edges, and nothing else: half an hour, 8 GB"
     )
     parser.add_argument("--most-edges", type=number, metavar="N", help="of --scale (default: 1e7)")
+    parser.add_argument(
+        "--hgcn-code", type=Path, metavar="FOLDER", help="a clone of HGCN's official code, which is run"
+    )
     parser.add_argument("--everything", action="store_true", help="layers, first calls and all of these parts")
+    parser.add_argument("--without", type=_words, default=[], help="parts that --everything leaves out, by name")
     parser.add_argument("--seconds", type=duration, help="time a case may take, about (default: 8; --quick: 3)")
     parser.add_argument(
         "--clock",
@@ -79,13 +83,16 @@ def run(args: argparse.Namespace) -> int:
 
     if args.scale:
         return _scale(args)
-    asked = [part for part in PARTS if args.everything or getattr(args, part)]
+    asked = [part for part in PARTS if part not in args.without and (args.everything or getattr(args, part))]
     layers = args.everything or not asked
     try:
         cases = _cases(args) if layers else []
         names, absent = choose(args.contestants)
-        if args.clock == "cpu" and args.speedup:
-            raise ValueError("processor time says nothing about threads; --speedup needs the wall clock")
+        for part in args.without:
+            if part not in PARTS:
+                raise ValueError(f"--without: {part!r} is none of {', '.join(PARTS)}")
+        if args.hgcn and args.hgcn_code is None:
+            raise ValueError("--hgcn measures HGCN's official code; say where that is: --hgcn-code FOLDER")
     except ValueError as error:
         complain("bench", error)
         return 2
@@ -100,7 +107,11 @@ def run(args: argparse.Namespace) -> int:
         report["first_call"] = first_calls(names)
         _print_first_calls(report["first_call"], out)
     for part in asked:
-        found = measure_part(part, clock=args.clock, seconds=seconds)
+        try:
+            found = measure_part(part, clock=args.clock, seconds=seconds, hgcn_code=args.hgcn_code)
+        except ValueError as error:
+            complain("bench", error)
+            return 2
         if found is not None:
             report[part] = found
             print(f"\n{PARTS[part]}", file=out)
@@ -209,6 +220,20 @@ def _print_part(part: str, result: Any, file: TextIO) -> None:
     if part == "speedup":
         for row in result:
             print(f"{row['size']} edges, d = {row['dim']:<4}{row['speedup']:>6.2f} times as fast", file=file)
+    elif part in ("spaces", "convolutions"):
+        for case in result:
+            print(f"{case['size']} edges, d = {case['dim']}", file=file)
+            for name, row in case["layers"].items():
+                milliseconds = 1e3 * (row["forward"] + row["backward"])
+                print(f"  {name:<34}{row['ratio']:>6.2f}{milliseconds:>10.2f} ms", file=file)
+    elif part == "growth":
+        for name, row in result.items():
+            costs = ", ".join(f"{1e9 * cost:.0f} ns at {int(edges):,}" for edges, cost in row.items())
+            print(f"{name}, an edge: {costs}", file=file)
+    elif part == "hgcn":
+        for row in result:
+            times = f"{1e3 * row['hgeo']:>8.1f} ms{1e3 * row['official']:>8.1f} ms{row['ratio']:>7.2f}"
+            print(f"{row['space']}, {row['features']:<20}{times}", file=file)
     elif part == "train":
         for name, row in result["steps"].items():
             others = "".join(f"{ratio:>7.2f} × {other}" for other, ratio in row["over_gats"].items())

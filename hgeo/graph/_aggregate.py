@@ -116,11 +116,10 @@ class Midpoint(Description):
 
     def __call__(self, work: Work, weights: Tensor) -> Tensor:
         """(num_dst, heads, d) tangent rows of the midpoints."""
-        lifted = manifolds.lift(work.manifold, manifolds.exp0(work.manifold, work.u))
-        if work.source_scale is not None:
-            lifted = lifted * work.source_scale.view(-1, 1, 1)
+        weight = None if work.source_scale is None else work.source_scale.view(-1, 1, 1)
+        lifted = manifolds.lift_rows(work.manifold, work.u, weight)
         sums = work.operations.weighted_sum(work.graph, work.dropped(weights), lifted)
-        return manifolds.log0(work.manifold, manifolds.lower(work.manifold, sums))
+        return manifolds.lower_rows(work.manifold, sums)
 
 
 Aggregate = TangentSum | MobiusSum | Midpoint

@@ -30,6 +30,8 @@ class Backend:
         weighted_sum: (graph, weights (E, H) or (E, 1), None: all 1, values (S, H, d)) → (D, H, d).
         plan: (work) → what computes it in one call, or a sentence why it is composed of the three. The work is one
             weighted sum of tangent rows by distance, on a space of known parts (``work.why_not_one_sum()`` is None).
+        scaled_sum: (graph, values, source or None, target or None) → that sum of weights 1, its terms and results
+            multiplied by columns, in one pass; None where it cannot.
         in_double: compute in float64 whatever is given, and round once.
     """
 
@@ -39,6 +41,7 @@ class Backend:
     edge_softmax: Callable[..., Tensor]
     weighted_sum: Callable[..., Tensor]
     plan: Callable[[Work], OneCall | str] | None = None
+    scaled_sum: Callable[..., Tensor | None] | None = None
     in_double: bool = False
 
     def raised(self, values: Tensor) -> Tensor:
@@ -68,6 +71,7 @@ _BACKENDS = {
             _torch.edge_softmax,
             _fused.weighted_sum,
             _fused.plan,
+            _fused.scaled_sum,
         ),
         Backend(
             "torch",

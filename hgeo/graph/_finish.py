@@ -69,10 +69,7 @@ class Finish(Description):
             v = v + bias
         elif bias is not None:
             point = manifolds.project(manifold, bias)  # its curvature may have moved since the last step
-            moved = manifolds.translate(manifold, manifolds.exp0(manifold, v), point)
-            if on_points or self.activation is None:
-                return self.of_points(manifold, self._activated(manifold, moved))
-            v = manifolds.log0(manifold, moved)
+            v = manifolds.translate_rows(manifold, v, point)
         if on_points:
             return self.of_points(manifold, self._activated(manifold, manifolds.exp0(manifold, v)))
         v = v if self.activation is None else self.activation(v)

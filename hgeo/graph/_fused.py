@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from hgeo.graph._graph import Graph
     from hgeo.graph._work import Work
 
-__all__ = ["available", "plan", "weighted_sum"]
+__all__ = ["available", "plan", "scaled_sum", "weighted_sum"]
 
 
 def available(device: str | torch.device = "cpu") -> tuple[bool, str]:
@@ -96,11 +96,21 @@ def plan(work: Work) -> OneCall | str:
 
 def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor) -> Tensor:
     """Of weights that are all 1 by one kernel where the numbers are at hand; else as torch's backend does it."""
-    known = weights is None and values.device.type == "cpu" and values.numel() and not values_unknown(values, graph.col)
+    sums = None if weights is not None else scaled_sum(graph, values, None, None)
+    return _torch.weighted_sum(graph, weights, values) if sums is None else sums
+
+
+def scaled_sum(graph: Graph, values: Tensor, source: Tensor | None, target: Tensor | None) -> Tensor | None:
+    """Sums times ``target`` of values times ``source``, columns without gradients, by one kernel; None if it cannot."""
+    given = [values, graph.col, *(column for column in (source, target) if column is not None)]
+    known = values.device.type == "cpu" and values.numel() and not values_unknown(*given)
+    known = known and not any(column.requires_grad or column.dtype != values.dtype for column in given[2:])
     if not known or torch._C._are_functorch_transforms_active() or not _counts_in_32_bits(graph):
-        return _torch.weighted_sum(graph, weights, values)
+        return None
     symmetric = graph.is_symmetric
-    sums = neighbour_sum(values.flatten(1), _lists(graph, symmetric), graph.num_edges, symmetric)
+    source, target = (None if column is None else column.contiguous() for column in (source, target))
+    lists = _lists(graph, symmetric)
+    sums = neighbour_sum(values.flatten(1), lists, graph.num_edges, symmetric, source, target)
     return sums.view(-1, *values.shape[1:])
 
 

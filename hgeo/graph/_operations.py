@@ -73,15 +73,32 @@ def edge_softmax(graph: Graph, scores: Tensor, *, backend: str = "auto") -> Tens
     return chosen.edge_softmax(graph, graph.without_padding(chosen.raised(scores), -torch.inf)).to(scores.dtype)
 
 
-def weighted_sum(graph: Graph, weights: Tensor | None, values: Tensor, *, backend: str = "auto") -> Tensor:
+def weighted_sum(
+    graph: Graph,
+    weights: Tensor | None,
+    values: Tensor,
+    *,
+    source: Tensor | None = None,
+    target: Tensor | None = None,
+    backend: str = "auto",
+) -> Tensor:
     """(num_dst, H, d): Σ_e weights[e] · values[source of e] over the edges into each destination, 0 where none is.
 
-    ``weights`` is (E, H) or (E, 1), or None: all 1; ``values`` is (num_src, H, d).
+    ``weights`` is (E, H) or (E, 1), or None: all 1; ``values`` is (num_src, H, d). Columns ``source`` (num_src, 1) and
+    ``target`` (num_dst, 1) are factors of the values and of the sums, such as powers of degrees.
     """
     check_graph(graph)
     check_rows(graph, "values", values, graph.num_src)
     chosen = _backends.resolve(backend, values.device.type)
     rows = chosen.raised(values)
+    if weights is None and graph.padding is None and chosen.scaled_sum is not None:
+        sums = chosen.scaled_sum(graph, rows, source, target)
+        if sums is not None:
+            return sums.to(values.dtype)
+    if source is not None or target is not None:
+        scaled = values if source is None else values * source.to(values.dtype).unsqueeze(-1)
+        sums = weighted_sum(graph, weights, scaled, backend=backend)
+        return sums if target is None else sums * target.to(values.dtype).unsqueeze(-1)
     if weights is None:
         # Edges that only fill up a shape carry nothing.
         ones = None if graph.padding is None else graph.padding.logical_not().to(rows.dtype).unsqueeze(-1)

@@ -8,7 +8,7 @@ from torch import Tensor
 import hgeo.math as hm
 from hgeo._geoopt import geoopt
 from hgeo.manifolds._functions import register
-from hgeo.manifolds._geometry import ConstantCurvature, dot, unit
+from hgeo.manifolds._geometry import ConstantCurvature, Geometry, dot, unit
 from hgeo.manifolds._pairwise import flat_pairs
 from hgeo.manifolds._words import Word
 
@@ -66,6 +66,13 @@ class EuclideanGeometry(ConstantCurvature):
     def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         total = s[..., -1:]
         return s[..., :-1] / torch.where(total == 0, 1.0, total)
+
+    def translate_rows(self, manifold: geoopt.Manifold, u: Tensor, x: Tensor) -> Tensor:
+        return u + x
+
+    lifted_rows_dim = Geometry.lifted_rows_dim
+    lift_rows = Geometry.lift_rows
+    lower_rows = Geometry.lower_rows
 
     def plane_distance(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         return dot(x - p, unit(a)).squeeze(-1)

@@ -23,8 +23,10 @@ __all__ = [
     "has_mobius",
     "intrinsic_dim",
     "lift",
+    "lift_rows",
     "log0",
     "lower",
+    "lower_rows",
     "parts",
     "plane_distance",
     "project",
@@ -32,6 +34,7 @@ __all__ = [
     "sqdist",
     "translate",
     "translate_back",
+    "translate_rows",
     "validate",
 ]
 
@@ -146,6 +149,27 @@ def lift(manifold: geoopt.Manifold, x: Tensor) -> Tensor:
 def lower(manifold: geoopt.Manifold, s: Tensor) -> Tensor:
     """The gyromidpoint of a weighted sum of lifted points. A sum of nothing gives the origin."""
     return geometry(manifold).lower(manifold, s)
+
+
+def translate_rows(manifold: geoopt.Manifold, u: Tensor, x: Tensor) -> Tensor:
+    """log0(exp0(u) ⊕ x): frame coordinates (..., d) of x after the translations that carry the origin to exp0(u)."""
+    return geometry(manifold).translate_rows(manifold, u, x)
+
+
+def lift_rows(manifold: geoopt.Manifold, u: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Vectors for the points exp0(u), times ``weights`` (..., 1), for sums that :func:`lower_rows` reads."""
+    return geometry(manifold).lift_rows(manifold, u, weights)
+
+
+def lower_rows(manifold: geoopt.Manifold, s: Tensor) -> Tensor:
+    """log0 of the gyromidpoint of points, from a sum of their :func:`lift_rows`; 0 of a sum of nothing.
+
+    >>> import torch, hgeo
+    >>> u = torch.tensor([[1.0, 0.0], [0.0, 0.0]])
+    >>> lower_rows(hgeo.PoincareBall(), lift_rows(hgeo.PoincareBall(), u).sum(0))
+    tensor([0.5000, 0.0000])
+    """
+    return geometry(manifold).lower_rows(manifold, s)
 
 
 def plane_distance(manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:

@@ -149,6 +149,26 @@ class Geometry:
         """The gyromidpoint of a weighted sum of lifted points; the origin of a sum of nothing."""
         self._lacks(manifold, "gyromidpoints", "lower", "use how='tangent' or how='frechet'")
 
+    # --- the same between tangent rows, for layers that want no points ---
+
+    def translate_rows(self, manifold: geoopt.Manifold, u: Tensor, x: Tensor) -> Tensor:
+        """log0(exp0(u) ⊕ x): frame coordinates of x after the translations that carry the origin to exp0(u)."""
+        return self.log0(manifold, self.translate(manifold, self.exp0(manifold, u), x))
+
+    def lifted_rows_dim(self, manifold: geoopt.Manifold, d: int) -> int:
+        """How many numbers a row of :meth:`lift_rows` has where the intrinsic dimension is ``d``."""
+        return self.lifted_dim(manifold, self.ambient_dim(manifold, d))
+
+    def lift_rows(self, manifold: geoopt.Manifold, u: Tensor, weights: Tensor | None = None) -> Tensor:
+        """Vectors for exp0(u), times ``weights`` (..., 1), whose sums :meth:`lower_rows` turns into log0 of their
+        gyromidpoint."""
+        lifted = self.lift(manifold, self.exp0(manifold, u))
+        return lifted if weights is None else weights * lifted
+
+    def lower_rows(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
+        """log0 of the gyromidpoint of a sum of :meth:`lift_rows`; 0 of a sum of nothing."""
+        return self.log0(manifold, self.lower(manifold, s))
+
     def plane_distance(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         """Signed distance of x to the hyperplane through p orthogonal to a, a frame vector carried to p."""
         self._lacks(manifold, "hyperplanes", "plane_distance", "use CentroidClassifier, or FromManifold and a Linear")
@@ -385,6 +405,31 @@ class ConstantCurvature(Geometry):
     def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         middle = hm.centroid(s[..., :-2], s[..., -2:-1], s[..., -1:], k=self.curvature(manifold))
         return self.from_ball(manifold, middle)
+
+    def _row_curvature(self, manifold: geoopt.Manifold) -> Tensor:
+        """Of the stereographic model in which frame coordinates are what they are here."""
+        half, k = self.scale(manifold) / 2, self.curvature(manifold)
+        return k if half == 1 else k * (half * half)
+
+    def _kept(self, manifold: geoopt.Manifold, u: Tensor) -> Tensor:
+        """Rows as points of their dtype know them; operations, which compute in float32 or float64, know only those."""
+        return u if u.dtype in (torch.float32, torch.float64) else self.fold(manifold, u)
+
+    def translate_rows(self, manifold: geoopt.Manifold, u: Tensor, x: Tensor) -> Tensor:
+        moved = hm.translated_row(self._kept(manifold, u), self.log0(manifold, x), k=self._row_curvature(manifold))
+        return self._kept(manifold, moved)
+
+    def lifted_rows_dim(self, manifold: geoopt.Manifold, d: int) -> int:
+        return d + 2
+
+    def lift_rows(self, manifold: geoopt.Manifold, u: Tensor, weights: Tensor | None = None) -> Tensor:
+        w = u.new_ones(()) if weights is None else weights.to(u.dtype)
+        k, u = self._row_curvature(manifold), self._kept(manifold, u)
+        return torch.cat([hm.lifted_row(u, w, k=k), w.expand(*u.shape[:-1], 1)], dim=-1)
+
+    def lower_rows(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
+        sums, weight = s.split((s.shape[-1] - 1, 1), dim=-1)
+        return self._kept(manifold, hm.lowered_row(sums, weight, k=self._row_curvature(manifold)))
 
     def has_spatial(self, manifold: geoopt.Manifold) -> bool:
         return float(self.curvature(manifold).detach()) <= 0

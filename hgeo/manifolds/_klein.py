@@ -169,14 +169,16 @@ class KleinGeometry(ConstantCurvature):
         return manifold.projx(hm.ball_to_klein(y, c=manifold.c))
 
     def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
-        k = -manifold.c
-        return hm.project(hm.expmap0(v, k=k), k=k)
+        return hm.kept_expmap0(v, k=-manifold.c)
 
     def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.logmap0(x, k=-manifold.c)
 
     def fold(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         return folded(v, -manifold.c)
+
+    def _kept(self, manifold: geoopt.Manifold, u: Tensor) -> Tensor:
+        return self.fold(manifold, u)  # half as far out as on the Poincaré ball
 
     def pairs(self, manifold: geoopt.Manifold, x: Tensor, y: Tensor) -> Tensor:
         c = manifold.c.to(x.dtype)

@@ -253,6 +253,8 @@ class LorentzGeometry(ConstantCurvature):
 
     def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
         c = lorentz_curvature(manifold)
+        if v.dtype in (torch.float32, torch.float64):
+            return hm.kept_lorentz_expmap0(v, c=c)
         return hm.lorentz_expmap0(_stopped(v, c), c=c)
 
     def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:

@@ -20,13 +20,16 @@ from hgeo.manifolds._functions import (
     has_mobius,
     intrinsic_dim,
     lift,
+    lift_rows,
     log0,
     lower,
+    lower_rows,
     project,
     register,
     sqdist,
     translate,
     translate_back,
+    translate_rows,
     validate,
 )
 from hgeo.manifolds._geometry import Geometry, Part
@@ -109,22 +112,24 @@ class ProductGeometry(Geometry):
     """Factor by factor. Coordinates are those of the factors, side by side; where their scales differ they become 1."""
 
     def _coordinates(self, manifold: geoopt.Manifold, v: Tensor) -> list[tuple[geoopt.Manifold, Tensor, float]]:
-        """Each factor with its coordinates, and what these are multiplied by to be in its own unit."""
+        """Each factor with its coordinates in its own unit, and what they were multiplied by."""
         dims = [d for _, d, _ in _factors(manifold)]
         _check(manifold, v.shape[-1], sum(dims), "tangent coordinates")
         whole = self.scale(manifold)
         pieces = zip(manifold.manifolds, v.split(dims, dim=-1), strict=True)
-        return [(m, piece, whole / frame_scale(m)) for m, piece in pieces]
+        return [
+            (m, piece if unit == 1 else piece * unit, unit) for m, piece in pieces for unit in (whole / frame_scale(m),)
+        ]
 
     def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
-        return torch.cat([exp0(m, piece * unit) for m, piece, unit in self._coordinates(manifold, v)], dim=-1)
+        return torch.cat([exp0(m, piece) for m, piece, _ in self._coordinates(manifold, v)], dim=-1)
 
     def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         whole = self.scale(manifold)
         return torch.cat([log0(m, piece) * (frame_scale(m) / whole) for m, piece in _pieces(manifold, x)], dim=-1)
 
     def fold(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
-        return torch.cat([fold(m, piece * unit) / unit for m, piece, unit in self._coordinates(manifold, v)], dim=-1)
+        return torch.cat([fold(m, piece) / unit for m, piece, unit in self._coordinates(manifold, v)], dim=-1)
 
     def scale(self, manifold: geoopt.Manifold) -> float:
         scales = {frame_scale(m) for m in manifold.manifolds}
@@ -178,10 +183,30 @@ class ProductGeometry(Geometry):
         parts = s.split(self._lifted_dims(manifold), dim=-1)
         return torch.cat([lower(m, part) for m, part in zip(manifold.manifolds, parts, strict=True)], dim=-1)
 
+    def translate_rows(self, manifold: geoopt.Manifold, u: Tensor, x: Tensor) -> Tensor:
+        pairs = zip(self._coordinates(manifold, u), _pieces(manifold, x), strict=True)
+        return torch.cat([translate_rows(m, v, point) / unit for (m, v, unit), (_, point) in pairs], dim=-1)
+
+    def lifted_rows_dim(self, manifold: geoopt.Manifold, d: int) -> int:
+        return sum(self._lifted_rows_dims(manifold))
+
+    def _lifted_rows_dims(self, manifold: geoopt.Manifold) -> list[int]:
+        return [geometry(m).lifted_rows_dim(m, size) for m, size, _ in _factors(manifold)]
+
+    def lift_rows(self, manifold: geoopt.Manifold, u: Tensor, weights: Tensor | None = None) -> Tensor:
+        return torch.cat([lift_rows(m, v, weights) for m, v, _ in self._coordinates(manifold, u)], dim=-1)
+
+    def lower_rows(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
+        whole, sums = self.scale(manifold), s.split(self._lifted_rows_dims(manifold), dim=-1)
+        rows = [
+            lower_rows(m, part) * (frame_scale(m) / whole) for m, part in zip(manifold.manifolds, sums, strict=True)
+        ]
+        return torch.cat(rows, dim=-1)
+
     def plane_score(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         points = zip(_pieces(manifold, x), _pieces(manifold, p), self._coordinates(manifold, a), strict=True)
         # A normal keeps its Riemannian length in the unit of the factor.
-        scores = [geometry(m).plane_score(m, part, q, b * unit) for (m, part), (_, q), (_, b, unit) in points]
+        scores = [geometry(m).plane_score(m, part, q, b) for (m, part), (_, q), (_, b, _) in points]
         return torch.stack(scores, dim=-1).sum(-1)
 
     def parts(self, manifold: geoopt.Manifold, d: int) -> list[Part] | None:

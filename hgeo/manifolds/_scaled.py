@@ -18,13 +18,16 @@ from hgeo.manifolds._functions import (
     geometry,
     intrinsic_dim,
     lift,
+    lift_rows,
     log0,
     lower,
+    lower_rows,
     project,
     register,
     sqdist,
     translate,
     translate_back,
+    translate_rows,
     validate,
 )
 from hgeo.manifolds._geometry import Geometry, Part
@@ -97,6 +100,19 @@ class ScaledGeometry(Geometry):
 
     def lower(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
         return lower(manifold.base, s)
+
+    def translate_rows(self, manifold: geoopt.Manifold, u: Tensor, x: Tensor) -> Tensor:
+        unit = manifold.scale.to(u.dtype)
+        return translate_rows(manifold.base, u / unit, x) * unit
+
+    def lifted_rows_dim(self, manifold: geoopt.Manifold, d: int) -> int:
+        return geometry(manifold.base).lifted_rows_dim(manifold.base, d)
+
+    def lift_rows(self, manifold: geoopt.Manifold, u: Tensor, weights: Tensor | None = None) -> Tensor:
+        return lift_rows(manifold.base, u / manifold.scale.to(u.dtype), weights)
+
+    def lower_rows(self, manifold: geoopt.Manifold, s: Tensor) -> Tensor:
+        return lower_rows(manifold.base, s) * manifold.scale.to(s.dtype)
 
     def plane_distance(self, manifold: geoopt.Manifold, x: Tensor, p: Tensor, a: Tensor) -> Tensor:
         return manifold.scale.to(x.dtype) * geometry(manifold.base).plane_distance(manifold.base, x, p, a)

@@ -373,8 +373,7 @@ class StereographicGeometry(ConstantCurvature):
         return hm.project(x, k=manifold.k)
 
     def exp0(self, manifold: geoopt.Manifold, v: Tensor) -> Tensor:
-        k = manifold.k
-        return hm.project(hm.expmap0(v, k=k), k=k)
+        return hm.kept_expmap0(v, k=manifold.k)
 
     def log0(self, manifold: geoopt.Manifold, x: Tensor) -> Tensor:
         return hm.logmap0(x, k=manifold.k)

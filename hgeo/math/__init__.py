@@ -10,13 +10,14 @@ space has k < 0. Vectors lie along ``dim`` (default: the last). Names follow geo
 """
 
 from hgeo.kernels import careful_flatness
-from hgeo.math import _cones, _hyperboloid, _midpoints, _models, _stereographic
+from hgeo.math import _cones, _hyperboloid, _midpoints, _models, _rows, _stereographic
 from hgeo.math._cones import *  # noqa: F403
 from hgeo.math._contract import Curvature, boundary_margin, floating, of_vectors, operation
 from hgeo.math._hyperboloid import *  # noqa: F403
 from hgeo.math._midpoints import *  # noqa: F403
 from hgeo.math._models import *  # noqa: F403
 from hgeo.math._models import space_part, time_part
+from hgeo.math._rows import *  # noqa: F403
 from hgeo.math._scalars import (
     arsin_ratio,
     artan_ratio,
@@ -46,5 +47,6 @@ __all__ = [
     *_hyperboloid.__all__,
     *_midpoints.__all__,
     *_models.__all__,
+    *_rows.__all__,
     *_stereographic.__all__,
 ]

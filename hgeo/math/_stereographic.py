@@ -199,12 +199,19 @@ def _add_parts(x: Row, y: Row, k: Number, linked: bool = False) -> tuple[Row, Nu
     a, b = _at_least(1 + k * xx, k), _at_least(1 + k * yy, k)
     if linked:
         b = where(_far_apart(xx, yy, ss), b, _at_least(a + k * dot(s, y - x), k))
+    return *sum_parts(x, y, a, b, k), a, b
+
+
+def sum_parts(x: Row, y: Row, a: Number, b: Number, k: Number) -> tuple[Row, Number, Number]:
+    """Numerator and denominator of x ⊕ y and |x + y|², from a = 1 + k|x|² and b = 1 + k|y|²."""
+    s = x + y
+    xx, yy, ss = dot(x, x), dot(y, y), dot(s, s)
     numerator = a * s - k * ss * x
     if not hyperbolic(k):
         # Far out on a sphere it is a s that cancels, and the printed form that does not.
         printed = (1 - 2 * k * dot(x, y) - k * yy) * x + a * y
         numerator = where((a > 1) & _far_apart(xx, yy, ss), printed, numerator)
-    return numerator, _denominator(x, y, xx, yy, ss, a, b, k), ss, a, b
+    return numerator, _denominator(x, y, xx, yy, ss, a, b, k), ss
 
 
 def _denominator(x: Row, y: Row, xx: Number, yy: Number, ss: Number, a: Number, b: Number, k: Number) -> Number:
@@ -369,7 +376,7 @@ def expmap(x: Row, u: Row, k: Number) -> Row:
     return mobius_add.formula(x, step, k)
 
 
-def _half_distance_ratio(q: Number, complement: Number, k: Number) -> Number:
+def half_distance_ratio(q: Number, complement: Number, k: Number) -> Number:
     """(d/2)/√q for q = |x-y|²/(ab), with ``complement`` = 1 - kq computed without cancellation.
 
     On a sphere, sin² and cos² of half the angle are kq and 1 - kq; from an eighth of a turn on the arcsine gives way to
@@ -389,7 +396,7 @@ def logmap(x: Row, y: Row, k: Number) -> Row:
     """Logarithm at x: (2/λ_x) artan_k(|w|) w/|w| with w = -x ⊕ y. At the antipode of x it is not defined."""
     numerator, denominator, ss, a, b = _add_parts(-x, y, k, linked=True)
     ab = a * b
-    ratio = _half_distance_ratio(ss / ab, denominator / ab, k)
+    ratio = half_distance_ratio(ss / ab, denominator / ab, k)
     # artan_k(|w|)/|w| = ratio · √q/|w| and |w|² = |x-y|²/denominator.
     return a * ratio / sqrt(ab * denominator) * numerator
 
@@ -492,7 +499,7 @@ def _separation(x: Row, y: Row, k: Number) -> tuple[Number, Number, Number]:
     a, b = _at_least(1 + k * xx, k), _at_least(1 + k * yy, k)
     ab = a * b
     complement = _denominator(x, -y, xx, yy, squared, a, b, k) / ab
-    return squared, ab, _half_distance_ratio(squared / ab, complement, k)
+    return squared, ab, half_distance_ratio(squared / ab, complement, k)
 
 
 @operation
@@ -541,7 +548,7 @@ def _signed_distance(x: Row, p: Row, a: Row, k: Number) -> Number:
     # A quarter of a sphere away from the plane the sine stands still; the cosine, from what lies across, does not.
     across = sealed(numerator - along / length * a)
     cosine2 = ((denominator - k * ss) / flat) ** 2 + 4 * k * (dot(across, across) / flat / flat)
-    return sine * _half_distance_ratio(sine * sine, maximum(cosine2, 0.0), k)
+    return sine * half_distance_ratio(sine * sine, maximum(cosine2, 0.0), k)
 
 
 def _plane_distance(signed: bool, scaled: bool) -> PublicOperation:

@@ -142,19 +142,16 @@ class GCNConv(GraphLayer):
         source, target = _norm_factors(edges.graph, self.norm, self.weight.dtype, edges.weight)
         weights = self.factors(edges)
 
-        def aggregated(rows: Tensor) -> Tensor:
-            return weighted_sum(edges.graph, weights, (source * rows).unsqueeze(1), backend=self.backend).squeeze(1)
+        def aggregated(rows: Tensor, *factors: Tensor | None) -> Tensor:
+            named = dict(zip(("source", "target"), factors, strict=False))
+            return weighted_sum(edges.graph, weights, rows.unsqueeze(1), **named, backend=self.backend).squeeze(1)
 
         if self.aggregate == "tangent":
-            mean = target * aggregated(u)
-            return self._finished(mean, own)
-        sums = aggregated(manifolds.lift(self.manifold, manifolds.exp0(self.manifold, u)))
-        middle = manifolds.lower(self.manifold, sums)  # a factor of the sums makes no difference
-        if self.aggregate == "midpoint" and self.finish.activation is None and own is None:
-            return self.finish.of_points(self.manifold, middle)
-        mean = manifolds.log0(self.manifold, middle)
+            return self._finished(aggregated(u, source, target), own)
+        # a factor of the sums makes no difference to a midpoint
+        mean = manifolds.lower_rows(self.manifold, aggregated(manifolds.lift_rows(self.manifold, u, source)))
         if self.aggregate == "gyrosum":
-            mean = mean * (target * aggregated(u.new_ones(u.shape[0], 1)))
+            mean = mean * aggregated(u.new_ones(u.shape[0], 1), source, target)
         return self._finished(mean, own)
 
     def _transform(self, x: Tensor | tuple[Tensor, Tensor], edges: Edges) -> tuple[Tensor, Tensor | None]:
@@ -163,8 +160,7 @@ class GCNConv(GraphLayer):
         if self.bias is None:
             return u, own
         point = manifolds.project(self.manifold, self.bias)  # its curvature may have moved since the last step
-        moved = manifolds.translate(self.manifold, manifolds.exp0(self.manifold, u), point)
-        return manifolds.log0(self.manifold, moved), own
+        return manifolds.translate_rows(self.manifold, u, point), own
 
     def _finished(self, mean: Tensor, own: Tensor | None) -> Tensor:
         return self.finish(self.manifold, (mean if own is None else mean + own).unsqueeze(1), None)
@@ -176,28 +172,32 @@ class GCNConv(GraphLayer):
         return f"{super().extra_repr()}, aggregate={self.aggregate!r}, norm={self.norm!r}{sides}"
 
 
-def _norm_factors(graph: Graph, norm: str, dtype: torch.dtype, weight: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Columns s (num_src, 1) and t (num_dst, 1), or (1, 1) where all are 1, with a_ij = t_i s_j.
+_Column = Tensor | None
+
+
+def _norm_factors(graph: Graph, norm: str, dtype: torch.dtype, weight: Tensor | None) -> tuple[_Column, _Column]:
+    """Columns s (num_src, 1) and t (num_dst, 1), None where all are 1, with a_ij = t_i s_j.
 
     Without weights of the edges they are made once a graph.
     """
     if weight is not None:
         return _factors(norm, *graph.weighted_degrees(weight.squeeze(-1)))
     tracing = torch.compiler.is_compiling()
-    factors: tuple[Tensor, Tensor] | None = None if tracing else graph.cache.get((norm, dtype))
+    factors: tuple[_Column, _Column] | None = None if tracing else graph.cache.get((norm, dtype))
     if factors is None:
         source, target = _factors(norm, graph.in_degrees.to(dtype), graph.out_degrees.to(dtype))
-        all_of_them = graph.of_all
-        factors = source, target if all_of_them is None else target * all_of_them.to(dtype).unsqueeze(-1)
+        if graph.of_all is not None:
+            more = graph.of_all.to(dtype).unsqueeze(-1)
+            target = more if target is None else target * more
+        factors = source, target
         if not tracing:
             graph.cache[norm, dtype] = factors
     return factors
 
 
-def _factors(norm: str, into: Tensor, out: Tensor) -> tuple[Tensor, Tensor]:
-    one = into.new_ones(1, 1)
+def _factors(norm: str, into: Tensor, out: Tensor) -> tuple[_Column, _Column]:
     if norm == "sum":
-        return one, one
+        return None, None
     # a node without edges, or with edges of weight 0 only, divides by nothing
     into, out = (torch.where(degrees > 0, degrees, 1.0).unsqueeze(-1) for degrees in (into, out))
-    return (one, 1 / into) if norm == "mean" else (out.rsqrt(), into.rsqrt())
+    return (None, 1 / into) if norm == "mean" else (out.rsqrt(), into.rsqrt())

@@ -22,7 +22,19 @@ REPORT = {
             "too_large": ["hgeo reference"],
         }
     ],
-    "speedup": [{"size": "245k", "dim": 16, "speedup": 1.7, "low": 1.6, "high": 1.8}],
+    "speedup": [{"size": "245k", "dim": 16, "speedup": 1.7, "median": 1.6}],
+    "spaces": [
+        {
+            "size": "245k",
+            "dim": 16,
+            "layers": {
+                "ball": {"forward": 0.001, "backward": 0.001, "ratio": 1.0, "ratio_low": 1.0, "ratio_high": 1.0},
+                "sphere:16": {"forward": 0.002, "backward": 0.001, "ratio": 1.5, "ratio_low": 1.4, "ratio_high": 1.6},
+            },
+        }
+    ],
+    "growth": {"GCNConv": {"100000": 2e-8, "10000000": 5e-8}},
+    "hgcn": [{"features": "16 dense", "space": "ball", "hgeo": 0.001, "official": 0.004, "ratio": 0.25}],
     "large": {"note": None, "edges": 10_000_000, "peak_bytes": 5 * 2**30, "step_seconds": 2.0},
     "first_call": {"hgeo fused": 0.3},
 }  # fmt: skip
@@ -40,7 +52,13 @@ def test_a_target_is_met_if_its_worst_number_keeps_the_bound() -> None:
 def test_the_page_says_what_was_reached_what_was_missed_and_what_was_not_measured() -> None:
     text = page(REPORT, "hgeo bench --everything")
     assert "    hgeo bench --everything" in text
-    assert "| fused, symmetric, 13k edges: time / DGL GATConv | ≤ 0.5 | 0.55 | no |" in text
+    assert "| fused, symmetric, 13k edges: time / DGL GATConv | ≤ 0.4 | 0.55 | no |" in text
+    assert "| attention on other spaces / the ball's, d = 16 | ≤ 2 | 1.50 | yes |" in text
+    assert "| GCNConv: an edge of 10 M over one of 100k | ≤ 2 | 2.50 | no |" in text
+    assert "| training step of `--model hgcn` / HGCN's official code | ≤ 0.5 | 0.25 | yes |" in text
+    assert "| sphere:16 | 1.50 (1.40–1.60) | 2.00 | 1.00 |" in text
+    assert "| GCNConv | 20 | 50 |" in text
+    assert "| ball | 16 dense | 1.0 | 4.0 | 0.25 |" in text
     assert "| two threads: times as fast as one, 245k edges and more | ≥ 1.6 | 1.70 | yes |" in text
     assert "5.00 GB | yes |" in text
     assert "not measured | – |" in text

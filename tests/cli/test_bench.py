@@ -60,7 +60,9 @@ def test_layers_are_measured_beside_flat_ones(tmp_path, capsys, monkeypatch) -> 
         (["--kinds", "tree"], "'tree' is none of symmetric"),
         (["--contestants", "nobody"], "no contestant's name contains 'nobody'"),
         (["--clock", "cpu", "--threads", "2"], "says nothing about threads"),
-        (["--clock", "cpu", "--speedup"], "needs the wall clock"),
+        (["--everything", "--without", "nothing"], "'nothing' is none of spaces"),
+        (["--hgcn"], "--hgcn-code FOLDER"),
+        (["--hgcn", "--hgcn-code", "nowhere"], "nowhere has no models/base_models.py"),
     ],
 )
 def test_a_wrong_request_gets_one_line_and_exit_code_two(arguments, words, capsys) -> None:

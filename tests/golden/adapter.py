@@ -208,6 +208,7 @@ def bench_report() -> dict[str, Any]:
     with (
         mock.patch.dict(SIZES, tiny),
         mock.patch("hgeo.bench._parts._LARGE_NEEDS", 0),
+        mock.patch("hgeo.bench._layers.EDGES", (200, 400)),
         mock.patch("hgeo.data.load", return_value=karate()),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(io.StringIO()),

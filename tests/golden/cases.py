@@ -223,7 +223,7 @@ def _bench() -> Record:
     def walk(value: Any, path: str) -> None:
         found.add(path)
         if isinstance(value, dict) and path != "absent":  # what cannot run here is no part of the form
-            named = path.rpartition(".")[2] in ("versions", "contestants", "steps", "over_gats")
+            named = path.rpartition(".")[2] in ("versions", "contestants", "layers", "growth", "steps", "over_gats")
             for key, part in value.items():
                 walk(part, f"{path}.{'*' if named else key}")
         elif isinstance(value, list):

@@ -430,20 +430,26 @@ def backward(
     return grad_u, scalars, bias
 
 
-def neighbour_sum(rows: Tensor, rowptr: Tensor, col: Tensor, num_edges: int) -> Tensor:
-    """(num_dst, d): the rows (num_src, d) of the sources of every destination's edges, added up; see EdgeLists."""
+def neighbour_sum(
+    rows: Tensor, rowptr: Tensor, col: Tensor, num_edges: int, source: Tensor | None, target: Tensor | None
+) -> Tensor:
+    """(num_dst, d): the rows (num_src, d) of the sources of every destination's edges, added up; see EdgeLists.
+
+    A row is multiplied by its number of ``source``, a sum by that of ``target``.
+    """
     rows = rows.contiguous()
     (num_src, dim), num_dst = rows.shape, rowptr.shape[0] - 1
     bits, dims = 8 * rows.element_size(), (dim,)
     (padded,) = padded_dims(bits, dims)
     table, out = _empty(rows, num_src, padded), _empty(rows, num_dst, dim)
-    program = _Program(_part_words(bits, dims), [0.0] * REALS, rows, rowptr, col, table, out)
+    program = _Program(_part_words(bits, dims), [0.0] * REALS, rows, rowptr, col, table, out, source, target)
     program.add(_address(bits, dims, "pad"), 0, 1, num_src, _NODES, 0)
     block = _block(bits, padded)
     blocks = num_edges // block + 1
     program.add(_address(bits, dims, "neighbour_sum"), 0, 1, blocks, max(1, blocks // _JOBS), _row_scratch(bits, dims))
     addresses = {"rowptr": rowptr, "col": col, "u": rows, "table": table, "out": out}
     counts = {"heads": 1, "parts": 1, "num_src": num_src, "num_dst": num_dst, "dim": dim, "padded": padded}
+    addresses |= {n: scale for n, scale in (("value_scale", source), ("zinv", target)) if scale is not None}
     given = counts | {"block": block} | {name: tensor.data_ptr() for name, tensor in addresses.items()}
     program.run([given.get(name, 0) for name in Slots._fields], num_edges * dim)
     return out

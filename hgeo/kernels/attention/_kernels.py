@@ -1035,18 +1035,19 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
         store(partial, 1, load(partial, 1, _DOUBLE) + by_k)
 
     def pad(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
-        """Rows [begin, end) of u become those of the table, padded to whole tiles."""
+        """Rows [begin, end) of u, scaled, become those of the table, padded to whole tiles."""
         args, _, _ = row_of(args)
-        u, table = load(args, _AT.u, _INT), load(args, _AT.table, _INT)
+        u, table, scale = load(args, _AT.u, _INT), load(args, _AT.table, _INT), load(args, _AT.value_scale, _INT)
         dim, padded = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT)
         for j in range(begin, end):
-            copy_padded(u, j * dim, dim, table, j * padded, padded, 1.0)
+            factor = _DOUBLE(load(scale, j, real)) if scale != 0 else 1.0
+            copy_padded(u, j * dim, dim, table, j * padded, padded, factor)
 
     def neighbour_sum(args: int, begin: int, end: int, scratch: int, partial: int) -> None:
-        """Sums of the table's rows over the edges of every destination, for row blocks [begin, end)."""
+        """Sums of the table's rows over the edges of every destination, scaled, for row blocks [begin, end)."""
         args, _, _ = row_of(args)
         rowptr, col, rows = load(args, _AT.rowptr, _INT), load(args, _AT.col, _INT), load(args, _AT.num_dst, _INT)
-        table, out = load(args, _AT.table, _INT), load(args, _AT.out, _INT)
+        table, out, scale = load(args, _AT.table, _INT), load(args, _AT.out, _INT), load(args, _AT.zinv, _INT)
         dim, padded, block = load(args, _AT.dim, _INT), load(args, _AT.padded, _INT), load(args, _AT.block, _INT)
         fetching = load(args, _AT.num_src, _INT) * padded * size > _NEAR
         lines = min((padded + line - 1) // line, _MAX_LINES) * line
@@ -1067,6 +1068,8 @@ def make_kernels(bits: int, width: int) -> dict[str, Callable[..., None]]:
                     if (e1 - e0) % 2 == 1:
                         even = vadd(even, vload(table, _INT(load(col, e1 - 1, _ID)) * padded + t, real, width))
                     total = vadd(even, odd)
+                    if scale != 0:
+                        total = vmul(total, vsplat(load(scale, i, real), width))
                     if t + width <= dim:
                         vstore(out, i * dim + t, total)
                     else:

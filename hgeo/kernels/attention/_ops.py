@@ -173,25 +173,39 @@ class _NeighbourSum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, rows: Tensor, there: tuple[Tensor, Tensor], back: tuple[Tensor, Tensor], edges: int
+        ctx: Any,
+        rows: Tensor,
+        there: tuple[Tensor, Tensor],
+        back: tuple[Tensor, Tensor],
+        edges: int,
+        source: Tensor | None,
+        target: Tensor | None,
     ) -> Tensor:
-        ctx.lists, ctx.edges = (there, back), edges
-        sums: Tensor = _implementation(rows.device).neighbour_sum(rows, *there, edges)
+        ctx.given = back, there, edges, target, source
+        sums: Tensor = _implementation(rows.device).neighbour_sum(rows, *there, edges, source, target)
         return sums
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        there, back = ctx.lists
-        return _NeighbourSum.apply(grads[0], back, there, ctx.edges), None, None, None
+        return _NeighbourSum.apply(grads[0], *ctx.given), *[None] * 5
 
 
-def neighbour_sum(rows: Tensor, lists: EdgeLists, num_edges: int, symmetric: bool) -> Tensor:
+def neighbour_sum(
+    rows: Tensor,
+    lists: EdgeLists,
+    num_edges: int,
+    symmetric: bool,
+    source: Tensor | None = None,
+    target: Tensor | None = None,
+) -> Tensor:
     """(num_dst, d): the rows (num_src, d) of the sources of every destination's edges, added up; on a CPU only.
 
-    Not for tracing, nor for the transformations of torch.func.
+    A row is multiplied by its number of ``source``, a sum by that of ``target``: contiguous columns of the rows' dtype,
+    without gradients. Not for tracing, nor for the transformations of torch.func.
     """
     there = lists.rowptr, lists.col
-    sums: Tensor = _NeighbourSum.apply(rows, there, there if symmetric else (lists.colptr, lists.csc_row), num_edges)
+    back = there if symmetric else (lists.colptr, lists.csc_row)
+    sums: Tensor = _NeighbourSum.apply(rows, there, back, num_edges, source, target)
     return sums
 
 
