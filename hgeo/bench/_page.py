@@ -206,18 +206,29 @@ def _geometry_targets(found: dict[str, Any]) -> list[Target]:
     ]
 
 
+_LAYERS = (
+    "# Speed and memory",
+    "",
+    "What one graph attention layer costs, forward and backward, projection included, against DGL's `GATConv`",
+    "with the same shapes, in float32. The contestants take turns in one process; a ratio is the median over",
+    "rounds of (contestant / DGL) in the same round, so that a busy machine disturbs both sides alike. Below 1 is",
+    "faster than DGL; memory is how far a step raises the memory of the process, as a ratio to DGL's.",
+)
+_GEOMETRY = (
+    "# Geometry beside geoopt's",
+    "",
+    "What an operation costs, forward and backward, as a ratio to geoopt's. The contestants take turns in one process;",
+    "a ratio is the median over rounds, so that a busy machine disturbs both alike. Below 1 is faster than geoopt.",
+)
+
+
 def page(report: dict[str, Any], command: str) -> str:
     """The whole report in Markdown."""
     lines = [
-        "# Speed and memory",
-        "",
-        "What one graph attention layer costs, forward and backward, projection included, against DGL's `GATConv`",
-        "with the same shapes, in float32. The contestants take turns in one process; a ratio is the median over",
-        "rounds of (contestant / DGL) in the same round, so that a busy machine disturbs both sides alike. Below 1 is",
-        "faster than DGL; memory is how far a step raises the memory of the process, as a ratio to DGL's.",
+        *(_LAYERS if report["cases"] else _GEOMETRY if report.get("geometry") else ("# Speed and memory",)),
         "",
         *_how(report, command),
-        *_aims(targets(report)),
+        *_aims([t for t in targets(report) if t.values or report["cases"]]),
         "What limits the numbers that miss their target: [what the measurements say](../findings.md).",
     ]
     for result in report["cases"]:

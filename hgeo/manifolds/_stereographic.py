@@ -256,8 +256,10 @@ class Stereographic(geoopt.Stereographic):
 
 
 def _tensor(value: float | Tensor, like: Tensor) -> Tensor:
-    """A number as a tensor, as geoopt's callers give it."""
-    return value if isinstance(value, Tensor) else torch.as_tensor(value, dtype=like.dtype, device=like.device)
+    """A time or a factor as a tensor of floats, also where geoopt's callers give a number or a tensor of integers."""
+    if isinstance(value, Tensor) and value.dtype.is_floating_point:
+        return value
+    return torch.as_tensor(value, dtype=like.dtype, device=like.device)
 
 
 class _OneSided(Stereographic):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from hgeo.kernels import Ambient, Number, Row, careful_sum, dot, maximum, minimum, rounding, sealed, sqrt, where
@@ -237,10 +238,9 @@ def _form(x: Ambient, y: Ambient) -> Number:
 
 
 @operation
-def _inner(x: Ambient, u: Ambient, v: Ambient, c: Number) -> Number:
+def _inner(x: Ambient, u: Ambient, v: Ambient, slack: Number, c: Number) -> Number:
     product = dot(_carried0(x, u, c), _carried0(x, v, c))
-    # of what is no point by far; rounding and a conversion from another dtype leave a point one
-    is_point = abs(c * _form(x, x) + 1) <= 0.05 * (1 + c * x.first * x.first)
+    is_point = abs(c * _form(x, x) + 1) <= slack * (1 + c * x.first * x.first)
     return where(is_point, product, _form(u, v))
 
 
@@ -251,13 +251,16 @@ def lorentz_inner(
 
     Where x is no point of the hyperboloid it is the Minkowski product of u and v, which needs none.
     """
-    return _inner(x, u, u if v is None else v, c=c, dim=dim, keepdim=keepdim)
+    floating("lorentz_inner", "x", x)
+    slack = max(1e-5, 16 * torch.finfo(x.dtype).eps)  # what rounding, and a conversion from float32, leave a point
+    return _inner(x, u, u if v is None else v, slack, c=c, dim=dim, keepdim=keepdim)
 
 
 @operation
 def lorentz_norm(x: Ambient, u: Ambient, c: Number) -> Number:
     """Length of a tangent vector at x, with derivatives 0, not infinite, at the zero vector."""
-    return safe_sqrt(_inner.formula(x, u, u, c))
+    a = _carried0(x, u, c)
+    return safe_sqrt(dot(a, a))
 
 
 @operation

@@ -233,36 +233,35 @@ def _check_law(entry: Law, space: Space, batches: _Batches, wanted: int, text: s
         result.verdict, result.note = NOT_APPLICABLE, f"it has no {', '.join(missing)}"
         return result
     wanted = min(wanted, entry.limit or wanted)
-    failing: list[dict[str, Tensor]] = []
+    failing: list[Rows] = []
     worst = -1.0
     # Examples of which a law does not speak do not count; after three times as many drawn, what there is must do.
     for index in range(3 * math.ceil(wanted / batches.size)):
-        examples = batches[index]
         missing_yet = wanted - result.examples
+        asked = max(math.ceil(1.25 * missing_yet), 4) if index else missing_yet
+        rows = {name: batches[index][name][:asked] for name in entry.examples}
         try:
-            errors = entry.errors(space, examples, max(math.ceil(1.25 * missing_yet), 4) if index else missing_yet)
+            errors = entry.judge(space, list(rows.values())).detach().double()
+            if errors.dim() != 1:
+                raise laws.WrongShape(
+                    "an operation gave a result of the wrong shape for a batch of points (try it on two)"
+                )
         except NotImplementedError as reason:
             result.verdict, result.note = NOT_APPLICABLE, str(reason) or "an operation is not implemented"
             return result
-        except laws.WrongShape as reason:
-            result.verdict, result.error, result.note = FAIL, math.inf, str(reason)
-            return result
         except Exception as reason:  # whatever a manifold raises on a legal example is a verdict, not an accident
-            result.verdict, result.error = FAIL, math.inf
-            result.note = f"raised {type(reason).__name__}: {str(reason).splitlines()[0] if str(reason) else ''}"
-            return result
-        if errors.dim() != 1:
-            result.verdict, result.error = FAIL, math.inf
-            result.note = "an operation gave a result of the wrong shape for a batch of points (try it on two)"
+            result.verdict, result.error, result.note = FAIL, math.inf, _told(reason)
+            result.counterexample = _pasted(entry, space, text, [rows], rows)
             return result
         spoken = errors != laws.SKIPPED
         result.examples += int(spoken.sum())
-        severity = torch.where(torch.isnan(errors), torch.full_like(errors, math.inf), errors)
+        severity = torch.nan_to_num(errors, nan=math.inf, posinf=math.inf)
         worst = max(worst, float(severity[spoken].max()) if spoken.any() else -1.0)
         bad = spoken & ~(severity <= result.tolerance)
         if len(failing) < 3 and bad.any():
-            rows = severity.masked_fill(~bad, -1.0).argsort(descending=True)[: int(bad.sum())].tolist()
-            failing += [{name: examples[name][row] for name in entry.examples} for row in rows[: 3 - len(failing)]]
+            ranked = severity.masked_fill(~bad, -1.0).argsort(descending=True)[: int(bad.sum())].tolist()
+            failing += [{name: value[[i]] for name, value in rows.items()} for i in ranked[: 3 - len(failing)]]
+            whole = {name: torch.cat([value[ranked[:1]], value]) for name, value in rows.items()}
         if result.examples >= wanted:
             break
     if worst < 0:
@@ -273,11 +272,68 @@ def _check_law(entry: Law, space: Space, batches: _Batches, wanted: int, text: s
     if failing:
         result.verdict = FAIL
         # a law that is asked once is about the manifold, not about the example
-        shrink = shrink and entry.limit != 1
-        shrunk = [_Shrinker(entry, space).shrink(row) if shrink else row for row in failing]
-        lines = [_line(entry, text, space, row) for row in shrunk]
-        result.counterexample = min(lines, key=len)
+        shrinker = _Shrinker(entry, space, worst) if shrink and entry.limit != 1 else None
+        result.counterexample = _pasted(entry, space, text, failing, whole, shrinker)
     return result
+
+
+def _told(reason: Exception) -> str:
+    """What was raised, in one line."""
+    first = str(reason).splitlines()[0] if str(reason) else ""
+    return first if isinstance(reason, laws.WrongShape) else f"raised {type(reason).__name__}: {first}"
+
+
+Rows = dict[str, Tensor]
+"""Examples of a law by the names of its arguments, one a row."""
+
+
+def _pasted(
+    entry: Law, space: Space, text: str, failing: list[Rows], whole: Rows, shrinker: _Shrinker | None = None
+) -> str:
+    """The shortest line that shows the fault again: of one example, or where that shows nothing of as few as do.
+
+    A fault may need a batch (a result of the wrong shape), or lie on the edge of what rounding makes of an answer.
+    """
+    count = len(next(iter(whole.values())))
+    if len(failing) == 1:  # whatever raised: any row of the batch may have
+        failing = [*failing, *({name: value[[i]] for name, value in whole.items()} for i in range(min(count, 8)))]
+    lines = []
+    for rows in failing:
+        single = {name: value[0] for name, value in rows.items()}
+        if len(next(iter(rows.values()))) != 1:
+            continue
+        small = shrinker.again().shrink(dict(single)) if shrinker is not None else single
+        shown = next((row for row in (small, single) if _shows(entry, space, _as_batch(row))), None)
+        if shown is not None:
+            lines.append(_line(entry, text, space, shown))
+    size = 2
+    while not lines:
+        few = {name: value[:size] for name, value in whole.items()}
+        if size >= count or _shows(entry, space, few):
+            lines.append(_line(entry, text, space, few, batch=True))
+        size *= 2
+    return min(lines, key=len)
+
+
+def _as_batch(row: Rows) -> Rows:
+    return {name: value.unsqueeze(0) for name, value in row.items()}
+
+
+def _shows(entry: Law, space: Space, rows: Rows) -> bool:
+    """Whether a law is broken, or something is raised, where a line with these examples is pasted."""
+    values = [rows[name] for name in entry.examples]
+    try:
+        fresh = Space(space.manifold, space.dim if space.k is None else _dimension(space, rows), space.dtype)
+        return not entry.worst(fresh, values) <= entry.tolerance(space.dtype)
+    except Exception:
+        return True
+
+
+def _dimension(space: Space, row: Rows) -> int:
+    """The dimension in which an example lies, which may be fewer than those of the space it was drawn in."""
+    if space.k is None:
+        return space.dim
+    return next((value.shape[-1] for name, value in row.items() if name not in ("r", "s", "t", "ws")), space.dim)
 
 
 # ------------------------------------------------------------------------------------------------------------ shrinking
@@ -286,17 +342,19 @@ def _check_law(entry: Law, space: Space, batches: _Batches, wanted: int, text: s
 class _Shrinker:
     """Greedy simplification of one failing example: fewer dimensions, zeros, ones, fewer digits."""
 
-    def __init__(self, entry: Law, space: Space) -> None:
+    def __init__(self, entry: Law, space: Space, worst: float = math.inf) -> None:
         self.entry, self.space, self.budget = entry, space, _SHRINK_BUDGET
+        self.worst = worst  # what errs more than anything that was drawn has another fault, or none
         self.until = time.monotonic() + _SHRINK_SECONDS
+
+    def again(self) -> _Shrinker:
+        return _Shrinker(self.entry, self.space, self.worst)
 
     def fails(self, row: dict[str, Tensor]) -> bool:
         if self.budget <= 0 or time.monotonic() > self.until or not self._legal(row):
             return False
         self.budget -= 1
-        dim = row["x"].shape[-1] if self.space.k is not None and "x" in row else self.space.dim
-        if self.space.k is not None:
-            dim = next((value.shape[-1] for name, value in row.items() if name not in ("r", "s", "t", "ws")), dim)
+        dim = _dimension(self.space, row)
         space = self.space if dim == self.space.dim else Space(self.space.manifold, dim, self.space.dtype)
         try:
             error = float(
@@ -304,7 +362,7 @@ class _Shrinker:
             )
         except Exception:
             return False
-        return error != laws.SKIPPED and not error <= self.entry.tolerance(space.dtype)
+        return error != laws.SKIPPED and not error <= self.entry.tolerance(space.dtype) and not error > self.worst
 
     def _legal(self, row: dict[str, Tensor]) -> bool:
         """Whether points still lie where the recipes put them, and tangents are no longer than they may be."""
@@ -379,6 +437,9 @@ class _Shrinker:
         if self.space.k is not None:
             return value
         if name in ("x", "y", "z") and self.space.has("projx"):
+            # where a stranger's numbers end there are no simpler points
+            if self.space.stranger and not self.space.manifold.check_point_on_manifold(value):
+                return row[name]
             projected = self.space.manifold.projx(value.unsqueeze(0))[0]
             return projected if bool(torch.isfinite(projected).all()) else row[name]
         return value
@@ -419,16 +480,20 @@ def _numbers(value: Tensor) -> str:
     def text(part: Any) -> str:
         if isinstance(part, np.ndarray) and part.ndim:
             return "[" + ", ".join(text(item) for item in part) + "]"
+        if not np.isfinite(part):
+            return f"float('{part}')"
         ordinary = part == 0 or 1e-4 <= abs(part) < 1e7
         return np.format_float_positional(part, trim="0") if ordinary else np.format_float_scientific(part, trim="0")
 
     return text(values)
 
 
-def _line(entry: Law, manifold: str, space: Space, row: dict[str, Tensor]) -> str:
-    given = "".join(f", {name}={_numbers(row[name])}" for name in entry.examples)
+def _line(entry: Law, manifold: str, space: Space, rows: Rows, *, batch: bool = False) -> str:
+    given = "".join(f", {name}={_numbers(rows[name])}" for name in entry.examples)
+    dim = _dimension(space, rows)
+    how = f"dtype=torch.{_dtype_name(space.dtype)}" + ("" if dim == laws.dimension(rows) else f", dim={dim}")
     imports = f"import {', '.join([*_modules(manifold), 'torch'])}; from hgeo.testing import *"
-    return f"{imports}; laws.{entry.name}.error({manifold}, dtype=torch.{_dtype_name(space.dtype)}{given})"
+    return f"{imports}; laws.{entry.name}.error({manifold}, {how}{', batch=True' if batch else ''}{given})"
 
 
 def _modules(manifold: str) -> list[str]:

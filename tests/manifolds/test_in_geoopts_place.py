@@ -41,7 +41,24 @@ def test_a_time_is_a_number_or_a_tensor(space):
     x, y = (hgeo.exp0(space, 0.3 * torch.randn(4, 3)) for _ in range(2))
     u = space.logmap(x, y)
     torch.testing.assert_close(space.geodesic(1, x, y), y)
-    torch.testing.assert_close(space.geodesic_unit(1, x, u), space.geodesic_unit(torch.tensor(1.0), x, u))
+    for one in (1, torch.tensor(1)):
+        torch.testing.assert_close(space.geodesic_unit(one, x, u), space.geodesic_unit(torch.tensor(1.0), x, u))
+
+
+def test_the_inner_product_of_vectors_without_a_point_is_minkowskis():
+    ours, x = hgeo.Lorentz(), hgeo.exp0(hgeo.Lorentz(), torch.randn(4, 3))
+    u = ours.proju(x, torch.randn(4, 4))
+    torch.testing.assert_close(ours.inner(u, u), ours.inner(None, u, u))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_arcsine_of_one_has_a_finite_gradient(dtype):
+    sine, k = torch.ones(3, dtype=dtype, requires_grad=True), torch.ones(3, dtype=dtype, requires_grad=True)
+    value = hgeo.math.arsin_k(sine, k=k)
+    value.sum().backward()
+    torch.testing.assert_close(value, torch.full_like(value, torch.pi / 2))
+    assert torch.isfinite(sine.grad).all()
+    assert torch.isfinite(k.grad).all()
 
 
 def test_a_factor_is_a_number_or_a_tensor():

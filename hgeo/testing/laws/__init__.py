@@ -21,9 +21,21 @@ from hgeo.testing.laws import (  # noqa: F401  (importing a module registers its
     _promises,
     _smooth,
 )
-from hgeo.testing.laws._law import GROUPS, REGISTER, SKIPPED, TOLERANCES, Law, WrongShape, law, only, select
+from hgeo.testing.laws._law import GROUPS, REGISTER, SKIPPED, TOLERANCES, Law, WrongShape, dimension, law, only, select
 
-__all__ = ["GROUPS", "REGISTER", "SKIPPED", "TOLERANCES", "Law", "WrongShape", "law", "only", "ratio", "select"]
+__all__ = [
+    "GROUPS",
+    "REGISTER",
+    "SKIPPED",
+    "TOLERANCES",
+    "Law",
+    "WrongShape",
+    "dimension",
+    "law",
+    "only",
+    "ratio",
+    "select",
+]
 
 
 def __getattr__(name: str) -> Any:

@@ -6,7 +6,7 @@ import fnmatch
 import inspect
 import math
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,19 @@ from hgeo.testing._examples import Examples
 from hgeo.testing._space import Space, converted
 from hgeo.testing._walks import moved
 
-__all__ = ["GROUPS", "REGISTER", "SKIPPED", "TOLERANCES", "Law", "WrongShape", "everywhere", "law", "only", "select"]
+__all__ = [
+    "GROUPS",
+    "REGISTER",
+    "SKIPPED",
+    "TOLERANCES",
+    "Law",
+    "WrongShape",
+    "dimension",
+    "everywhere",
+    "law",
+    "only",
+    "select",
+]
 
 _SIDES = 6
 _ROUNDINGS = 64.0  # of how many roundings an answer may be the sum
@@ -146,21 +158,45 @@ class Law:
             return torch.full_like(step, math.nan)
         return torch.where(errors == SKIPPED, math.nan, errors)
 
-    def error(self, manifold: Any, *, dtype: torch.dtype | None = None, dim: int | None = None, **values: Any) -> float:
-        """The error on one example that is given by hand, as the counter-examples of a report are."""
-        given = {name: torch.as_tensor(value) for name, value in values.items()}
+    def worst(self, space: Space, values: Sequence[Tensor]) -> float:
+        """The largest error of a batch, infinite if it is no number; :data:`SKIPPED` if the law speaks of none."""
+        errors = self.judge(space, values).detach().double()
+        if errors.dim() != 1:
+            return math.inf
+        return float(torch.nan_to_num(errors, nan=math.inf, posinf=math.inf).max())
+
+    def error(
+        self,
+        manifold: Any,
+        *,
+        dtype: torch.dtype | None = None,
+        dim: int | None = None,
+        batch: bool = False,
+        **values: Any,
+    ) -> float:
+        """The error on one example that is given by hand, as the counter-examples of a report are; or the largest on a
+        ``batch`` of examples, one a row of each value."""
+        # numbers that are printed are exact in float64, whatever the default
+        given = {
+            name: value if isinstance(value, Tensor) else torch.as_tensor(value, dtype=torch.float64)
+            for name, value in values.items()
+        }
         unknown = [name for name in self.examples if name not in given]
         if unknown:
             raise TypeError(f"law {self.name!r} also needs {', '.join(unknown)}; it takes {', '.join(self.examples)}")
         if dtype is None:
-            dtype = next((value.dtype for value in given.values() if value.is_floating_point()), torch.float64)
-        if dim is None:
-            dim = next((value.shape[-1] for name, value in given.items() if name in "xyzuvpw"), 2)
-        space = Space(converted(manifold, dtype), dim, dtype)
+            tensors = [value for value in values.values() if isinstance(value, Tensor)]
+            dtype = next((value.dtype for value in tensors if value.is_floating_point()), torch.get_default_dtype())
+        space = Space(converted(manifold, dtype), dim or dimension(given), dtype)
         if missing := self.missing(space):
             raise TypeError(f"law {self.name!r} is not applicable to {manifold}: it has no {', '.join(missing)}")
-        batch = [given[name].to(dtype).unsqueeze(0) for name in self.examples]
-        return float(self.check(space, *batch).detach().double().reshape(-1)[0])
+        rows = [given[name].to(dtype) for name in self.examples]
+        return self.worst(space, rows if batch else [row.unsqueeze(0) for row in rows])
+
+
+def dimension(values: Mapping[str, Tensor]) -> int:
+    """The dimension of a space whose points or vectors these are, in as many numbers."""
+    return next((value.shape[-1] for name, value in values.items() if name in "xyzuvpw"), 2)
 
 
 def _finite(change: Tensor) -> Tensor:
