@@ -9,9 +9,17 @@ from typing import Any
 import adapter
 import pytest
 
+import hgeo
+from hgeo.reproduce._runs import ablation_cells
+
 RESULTS = Path(__file__).parents[2] / "docs" / "results"
-# the ablation's columns that are models of their own there
-_COLUMNS = {"β = 1": "hat", "uniform weights": "hat-uniform", "GAT": "gat", "GCN": "gcn"}
+# said by hand on a page whose numbers an earlier hgeo computed, which the command cannot know
+_BY_HAND = "\nIts graph networks were trained by an earlier engine"
+
+
+def _ablated(dataset: str, dim: int, column: str) -> list[Any]:
+    """The cells of a column of the ablation, many of which are of the same model."""
+    return ablation_cells(dataset, dim, range(10))[column]
 
 
 def fill_cache(cells: list[Any], results: list[Any], folder: Path) -> None:
@@ -25,7 +33,9 @@ def same_files(written: Path, committed: Path) -> None:
     texts = [path for path in sorted(written.iterdir()) if path.suffix in (".md", ".csv", ".json")]
     assert len(texts) > 1
     for path in texts:
-        assert path.read_bytes() == (committed / path.name).read_bytes(), path.name
+        there = (committed / path.name).read_text()
+        before, by_hand, after = there.partition(_BY_HAND)
+        assert path.read_text() == (before + after.partition("\n")[2] if by_hand else there), path.name
 
 
 @pytest.mark.parametrize("page", ["classification", "clustering", "ablation", "diffusion/classification"])
@@ -34,14 +44,14 @@ def test_a_table_is_written_byte_for_byte_from_the_numbers_in_its_cells(page, tm
     table = json.loads((RESULTS / f"{page}.json").read_text())
     runs = {(cell["dataset"], cell["dim"], cell["method"]): cell["runs"] for cell in table["cells"]}
 
+    columns = {cell.key: place for place in runs if page == "ablation" for cell in _ablated(*place)}
+
     def result(cell: Any) -> dict[str, list[dict[str, float]]]:
         known = cell.arguments
-        methods = known.get("configs") or {known["method"]: None}
-        seeds = known.get("seeds") or [known["seed"]]
-        found = {name: runs.get((known["dataset"], known["dim"], _COLUMNS.get(name, name)), []) for name in methods}
-        return {
-            name: [{table["metric"]: row[seed]} for seed in seeds if seed < len(row)] for name, row in found.items()
-        }
+        model = known.get("model") or known["method"]
+        dim = known["dim"] if "dim" in known else hgeo.space(known["space"]).dim
+        row, seed = runs.get(columns.get(cell.key, (known["dataset"], dim, model)), []), known["seed"]
+        return {model: [{table["metric"]: value} for value in row[seed : seed + 1]]}
 
     folders = ["--cached-only", "--cache", str(tmp_path / "cache"), "--out", str(tmp_path / "out")]
     words = [*command.split()[2:], *folders]
