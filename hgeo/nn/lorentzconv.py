@@ -128,11 +128,10 @@ class LorentzConv(GraphLayer):
         self.with_own = Residual(manifold) if self_weight else None
         self.skip = linear(self.dst_dim, bias=False) if residual and not self._keeps_its_input() else None
         self.with_input = Residual(manifold) if residual else None
-        attends = weights == "attention"
-        self.query = Linear(out_dim, out_dim, manifold, form="lorentz") if attends else None
-        self.key = Linear(out_dim, out_dim, manifold, form="lorentz") if attends else None
-        self.log_beta = nn.Parameter(torch.empty(())) if attends else None
-        self.make_edge_map(1, gate=not attends)
+        self.query = Linear(out_dim, out_dim, manifold, form="lorentz") if self.attends else None
+        self.key = Linear(out_dim, out_dim, manifold, form="lorentz") if self.attends else None
+        self.log_beta = nn.Parameter(torch.empty(())) if self.attends else None
+        self.make_edge_map(1, gate=not self.attends)
         self.reset_parameters()
 
     @property
@@ -154,6 +153,11 @@ class LorentzConv(GraphLayer):
         for layer in (self.linear_dst, self.own, self.skip):
             if layer is not None:
                 layer.size(self.dst_dim)
+
+    @property
+    def attends(self) -> bool:
+        """Whether the a_ij are attention."""
+        return self.weights == "attention"
 
     def reset_parameters(self) -> None:
         """Those of :class:`Linear`; β at 1/√out_dim, gates at 1."""
@@ -189,7 +193,7 @@ class LorentzConv(GraphLayer):
             edge_attr: (E, edge_dim) attributes.
             edge_mask: (E,) factors of the messages, after the softmax: what explainers of a model learn.
         """
-        if return_attention and self.weights != "attention":
+        if return_attention and not self.attends:
             raise ValueError(
                 f"LorentzConv: weights={self.weights!r} are no attention; make the layer with weights='attention'"
             )
@@ -203,7 +207,7 @@ class LorentzConv(GraphLayer):
             y = torch.cat([(self.linear if self.linear_dst is None else self.linear_dst).of_spatial(s_dst)[:count], y])
         c = minus_curvature(self.manifold, y)
         source = _by_degree(edges, y) if self.weights == "sym" else None
-        shares = self._shares(edges, y, c) if self.weights == "attention" else None
+        shares = self._shares(edges, y, c) if self.attends else None
         factors = self.factors(edges) if shares is None else self.factors(edges._replace(weight=None), shares)
         middle = centroids(edges.graph, y, c, factors, source, backend=self.backend)
         out = self._with_its_own(middle, dst, s_dst, count)

@@ -166,7 +166,8 @@ def _calls(model: nn.Module, graph: Any, features: Tensor) -> list[tuple[Any, tu
 
 
 def _attends(layer: nn.Module) -> bool:
-    return "return_attention" in signature(layer.forward).parameters
+    """Whether a layer can be asked for its attention; one that has some by an option only says so by ``attends``."""
+    return "return_attention" in signature(layer.forward).parameters and getattr(layer, "attends", True)
 
 
 def _attention(layer: nn.Module, inputs: tuple[Any, ...]) -> tuple[Tensor, Tensor]:

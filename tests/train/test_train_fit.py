@@ -1,5 +1,6 @@
 """The loop: same seed, same bits; interrupted and resumed, the same bits; the best epoch is what is kept."""
 
+import math
 import os
 import signal
 import struct
@@ -13,9 +14,10 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 import hgeo
 from hgeo.data import hierarchy, karate
 from hgeo.graph import Distance
-from hgeo.models import TrainSettings, build, recipe
+from hgeo.models import TrainSettings, build, find, names, recipe
 from hgeo.nn import HATConv
 from hgeo.train import (
+    Job,
     RunFolder,
     TrainingError,
     TrainingWarning,
@@ -65,6 +67,12 @@ def test_the_same_seed_gives_the_same_bits(data):
 
 
 @pytest.mark.filterwarnings("ignore::hgeo.train.TrainingWarning")
+@pytest.mark.parametrize("name", names())
+def test_every_model_is_trained_and_watched(name, data):
+    job = Job("karate", name, find(name).space_for(None, 2), options={"epochs": 2})
+    assert math.isfinite(job.run(data)["test_accuracy"])
+
+
 def test_training_learns(data):
     result = fit(network(data, dropout=0.0), data, TrainSettings(lr=0.05, epochs=60, patience=60))
     chance = 1 / data.num_classes
