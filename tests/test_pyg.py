@@ -241,8 +241,9 @@ def test_a_network_of_pyg_learns_with_the_import_changed():
         assert right[60:].float().mean() > 0.9, convolution
 
 
-def test_a_batch_of_graphs_is_the_graphs_one_by_one():
-    graphs, conv = [citation_graph(n) for n in (30, 45, 60)], layer("HATConv", 12, 4)
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_batch_of_graphs_is_the_graphs_one_by_one(name):
+    graphs, conv = [citation_graph(n) for n in (30, 45, 60)], layer(name, 12, 4)
     pool = hgeo.nn.Pool(conv.manifold)
     (batch,) = DataLoader(graphs, batch_size=3)
     assert isinstance(batch, Batch)
@@ -251,8 +252,13 @@ def test_a_batch_of_graphs_is_the_graphs_one_by_one():
     torch.testing.assert_close(pooled, torch.cat(alone))
 
 
-def test_what_trim_to_layer_leaves_is_enough():
-    first, second = hgeo.pyg.HATConv(12, 8), hgeo.pyg.HATConv(8, 3)
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("HATConv", {}), ("GCNConv", {"norm": "mean"}), ("SAGEConv", {}), ("LorentzConv", {"weights": "mean"})],
+)
+def test_what_trim_to_layer_leaves_is_enough(name, options):
+    make = getattr(hgeo.pyg, name)
+    first, second = make(12, 8, **options), make(8, 3, **options)
     # A tree: node 0 hears 1 and 2, these hear 3 … 6.
     x, edge_index = torch.randn(7, 12), torch.tensor([[1, 2, 3, 4, 5, 6], [0, 0, 1, 1, 2, 2]])
     nodes, edges = [1, 2, 4], [2, 4]
@@ -459,10 +465,11 @@ def test_heterogeneous_masks_reach_their_layers():
     torch.testing.assert_close(silent, torch.zeros(4, 4))
 
 
-def test_a_summary_lists_the_layers():
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_summary_lists_the_layers(name):
     pytest.importorskip("tabulate")
-    text = tg.summary(TwoLayers("HATConv", 12), torch.randn(4, 12), EDGES)
-    assert "HATConv" in text
+    text = tg.summary(TwoLayers(name, 12), torch.randn(4, 12), EDGES)
+    assert name in text
     assert "[4, 12], [2, 5]" in text
 
 
@@ -473,21 +480,24 @@ def test_a_sampled_batch_gives_the_seed_nodes_what_the_graph_gives():
     torch.testing.assert_close(model(data.x[subset], edge_index)[seeds], model(data.x, data.edge_index)[[3, 50]])
 
 
-def test_a_compiled_layer_takes_graphs_of_every_size():
-    conv = layer("HATConv", 8, 4, heads=2)
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_compiled_layer_takes_graphs_of_every_size(name):
+    conv = layer(name, 8, 4)
+    torch._dynamo.reset()
     compiled = torch.compile(conv, fullgraph=True, dynamic=True, backend="eager")
     for nodes in (4, 7):
         x, edge_index = torch.randn(nodes, 8), torch.randint(nodes, (2, 3 * nodes))
         torch.testing.assert_close(compiled(x, edge_index), conv(x, edge_index))
 
 
-def test_lightning_trains_in_bfloat16():
+@pytest.mark.parametrize("name", LAYERS)
+def test_lightning_trains_in_bfloat16(name):
     lightning = pytest.importorskip("lightning")
 
     class Module(lightning.LightningModule):
         def __init__(self) -> None:
             super().__init__()
-            self.model = TwoLayers("HATConv", 12)
+            self.model = TwoLayers(name, 12)
 
         def training_step(self, batch: Data, _: int) -> Tensor:
             return F.cross_entropy(self.model(batch.x.to_sparse_csr(), batch.edge_index), batch.y)

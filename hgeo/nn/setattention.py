@@ -61,7 +61,8 @@ def set_attention(
     dim = _check_sets(manifold, query, key, value)
     if is_causal and attn_mask is not None:
         raise ValueError("set_attention: give is_causal or an attn_mask, not both")
-    scores = _scores(manifold, query, key, 1 / math.sqrt(dim) if scale is None else scale)
+    with torch.autocast(query.device.type, enabled=False):  # differences of products of half precision are noise
+        scores = _scores(manifold, query, key, 1 / math.sqrt(dim) if scale is None else scale)
     if is_causal:
         attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     silent = None
@@ -72,7 +73,8 @@ def set_attention(
     weights = scores.softmax(-1)
     weights = F.dropout(weights, dropout_p) if dropout_p else weights
     weights = weights if silent is None else torch.where(silent, 0.0, weights)
-    return _midpoints(manifold, weights, value)
+    with torch.autocast(query.device.type, enabled=False):
+        return _midpoints(manifold, weights, value)
 
 
 def _check_sets(manifold: Any, query: Tensor, key: Tensor, value: Tensor) -> int:

@@ -118,3 +118,12 @@ def test_bad_sets_and_heads_are_refused_in_words() -> None:
         hnn.SetAttention(4, ball, heads=3)
     with pytest.raises(ValueError, match=r"set_attention: query .* got shapes \(2, 3\), \(5, 4\) and \(5, 4\)"):
         hnn.set_attention(torch.zeros(2, 3), torch.zeros(5, 4), torch.zeros(5, 4), manifold=ball)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_autocast_does_not_touch_differences_of_products(space: str) -> None:
+    manifold = hgeo.space(space).manifold
+    x = points(manifold, 12, 4).float()
+    expected = hnn.set_attention(x, x, x, scale=4.0, manifold=manifold)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(hnn.set_attention(x, x, x, scale=4.0, manifold=manifold), expected)
