@@ -512,6 +512,16 @@ def test_lightning_trains_in_bfloat16(name):
     assert trainer.current_epoch == 2
 
 
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_heterogeneous_graph_handed_to_a_layer_leads_to_hetero_conv(name):
+    data, conv = heterogeneous(), getattr(hgeo.nn, name)(8, 4, hgeo.PoincareBall())
+    for graph in (data, data.edge_index_dict):
+        with pytest.raises(TypeError, match=r"heterogeneous (HeteroData|dict) \(.*HeteroConv\)"):
+            conv(graph, data["paper"].x)
+    with pytest.raises(TypeError, match="HeteroConv"):
+        layer(name, 8, 4)(data.x_dict, data.edge_index_dict)
+
+
 def test_swapped_arguments_of_a_layer_of_hgeo_nn_lead_to_hgeo_pyg():
     with pytest.raises(TypeError, match=r"swapped: call layer\(graph, x\), or take the layer from hgeo\.pyg"):
         hgeo.nn.HATConv(8, 4, hgeo.PoincareBall())(torch.randn(4, 8), EDGES)

@@ -112,6 +112,8 @@ def _from_package(obj: Any, package: str) -> bool:
 def _described(obj: Any) -> str:
     if isinstance(obj, list) and obj and _from_package(obj[0], "dgl"):
         return "a list of DGL graphs (give each layer one of them)"
+    if isinstance(obj, dict) or hasattr(obj, "edge_types"):
+        return f"a heterogeneous {type(obj).__name__} (put a layer an edge type into PyG's HeteroConv)"
     if isinstance(getattr(obj, "edge_index", None), Tensor):
         return f"a {type(obj).__name__} object (pass its .edge_index)"
     package = type(obj).__module__.split(".")[0]
