@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
         for name in dtypes:
             report = check_manifold(
                 manifold,
-                dim=args.dim or own_dim or 3,
+                dim=args.dim or own_dim,
                 laws=chosen,
                 dtype=getattr(torch, name),
                 max_examples=args.examples,

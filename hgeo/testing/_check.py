@@ -153,7 +153,7 @@ class Report:
 def check_manifold(
     manifold: Any,
     *,
-    dim: int = 3,
+    dim: int | None = None,
     laws: str | Law | Iterable[str | Law] | None = None,
     dtype: torch.dtype = torch.float64,
     max_examples: int = 100,
@@ -166,6 +166,7 @@ def check_manifold(
 
     ``manifold`` is any geoopt manifold (yours too), or :class:`Functions` over a module of pure functions. ``laws``
     selects by name, group or pattern. A law that needs an operation the manifold lacks is reported as not applicable.
+    ``dim`` is the dimension of the points (default: that of a product, else 3).
     The manifold is copied first and never changed. ``on_law`` is called with the name of each law that is done.
 
     >>> import geoopt, torch
@@ -174,6 +175,7 @@ def check_manifold(
     >>> report.passed, report["triangle_inequality"].verdict
     (True, 'pass')
     """
+    dim = int(getattr(manifold, "dim", 3)) if dim is None else dim
     return Checker(
         manifold, dim=dim, dtype=dtype, max_examples=max_examples, seed=seed, shrink=shrink, name=name
     ).report(laws, on_law)

@@ -393,7 +393,7 @@ def check_layer(
     layer: Any,
     manifold: Any,
     *,
-    dim: int = 4,
+    dim: int | None = None,
     dtype: torch.dtype = torch.float64,
     call: Callable[[Any, Tensor], Tensor] | None = None,
     takes: str | None = None,
@@ -411,7 +411,7 @@ def check_layer(
             also asked whether the ball and the hyperboloid give the same, which a finished layer cannot be.
         manifold: the manifold it is on. Where its input and output live is what ``in_manifold`` and ``manifold`` of the
             layer say (None: plain vectors), or else this one.
-        dim: the intrinsic dimension of its input.
+        dim: the intrinsic dimension of its input (default: that of a product, else 4).
         call: how it is called, ``call(layer, x)``, if it needs more than x: ``lambda f, x: f(edges, x)``.
         takes, gives: "points" or "vectors" (``takes`` also "numbers" of rows), if the layer does not say it.
         equivariant: what it moves with: "isometries", "rotations" of the origin's frame, "rows" (each treated alike,
@@ -432,6 +432,7 @@ def check_layer(
         raise TypeError(f"check_layer: expected a layer or a function manifold -> layer, got {type(layer).__name__}")
     if isinstance(layer, nn.Module) and isinstance(layer, geoopt.Manifold):
         raise TypeError("check_layer: the layer comes first: check_layer(layer, manifold)")
+    dim = int(getattr(manifold, "dim", 4)) if dim is None else dim
     space = copy.deepcopy(manifold).to(dtype) if not isinstance(layer, nn.Module) else manifold
     subject = _Subject(
         layer,

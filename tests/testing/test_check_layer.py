@@ -110,6 +110,14 @@ def test_a_right_layer_passes(space: str, dtype: torch.dtype) -> None:
     assert not failed, str(report)
 
 
+def test_a_product_is_checked_in_its_own_dimension() -> None:
+    manifold = hgeo.space("ball:3 x euclidean:2").manifold
+    assert check_layer(Halved, manifold).dim == 5
+    report = hgeo.testing.check_manifold(manifold, laws="frame", max_examples=5)
+    assert report.dim == 5
+    assert report.passed, str(report)
+
+
 @pytest.mark.parametrize("kind", SICK, ids=lambda kind: kind.__name__)
 def test_a_wrong_layer_is_found_out(kind: Callable[[Any], nn.Module]) -> None:
     report = check_layer(kind, hgeo.PoincareBall(c=0.7), dim=DIM)
