@@ -46,8 +46,9 @@ def test_a_time_is_a_number_or_a_tensor(space):
 
 
 def test_the_inner_product_of_vectors_without_a_point_is_minkowskis():
-    ours, x = hgeo.Lorentz(), hgeo.exp0(hgeo.Lorentz(), torch.randn(4, 3))
-    u = ours.proju(x, torch.randn(4, 4))
+    ours = hgeo.Lorentz()
+    x = hgeo.exp0(ours, torch.randn(4, 3, dtype=torch.float64))
+    u = ours.proju(x, torch.randn(4, 4, dtype=torch.float64))
     torch.testing.assert_close(ours.inner(u, u), ours.inner(None, u, u))
 
 
