@@ -11,6 +11,7 @@ from typing import Any
 from hgeo.testing._space import ratio
 from hgeo.testing.laws import (  # noqa: F401  (importing a module registers its laws)
     _frame,
+    _geodesics,
     _gyro,
     _interface,
     _limits,

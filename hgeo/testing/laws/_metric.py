@@ -1,4 +1,4 @@
-"""Distance, inner product, exponential and logarithm, geodesics, transport: the laws of any Riemannian manifold."""
+"""Distance, inner product, exponential and logarithm, projections: the laws of any Riemannian manifold."""
 
 from __future__ import annotations
 
@@ -8,35 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hgeo.testing._space import Space, ratio, stereographic_embedding
-from hgeo.testing.laws._law import SKIPPED, law, only
+from hgeo.testing._space import Space, ratio
+from hgeo.testing.laws._law import law, only
+from hgeo.testing.laws._scales import carried_scale, distances, numbers, pairing_scale
 
 __all__: list[str] = []
 
 _ONE = 1.0
-
-
-def _flat(value: Tensor, count: int) -> Tensor:
-    """A scalar an example, whatever the manifold's habits about trailing dimensions."""
-    return value.detach().double().reshape(count, -1).amax(-1)
-
-
-def _dist(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    return _flat(space.manifold.dist(x, y), x.shape[0])
-
-
-def _pairing_scale(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
-    """What the error of ⟨u, v⟩ is relative to: |u||v| on conformal models, the size of what cancels in it elsewhere."""
-    if space.k is not None:
-        return space.length(x, u) * space.length(x, v)
-    return space.vector_rounding(x, u) * space.vector_rounding(x, v)
-
-
-def _carried_scale(space: Space, x: Tensor, y: Tensor, u: Tensor, moved: Tensor) -> Tensor:
-    """What the error of a vector's numbers is relative to when it was carried from x to y."""
-    if space.k is not None:
-        return space.euclidean(moved) * space.condition(x, y)
-    return space.vector_rounding(x, u) + space.vector_rounding(y, moved)
 
 
 # ------------------------------------------------------------------------------------------------------------- metric
@@ -44,47 +22,47 @@ def _carried_scale(space: Space, x: Tensor, y: Tensor, u: Tensor, moved: Tensor)
 
 @law("d(x, y) = d(y, x)", needs=["dist"], group="metric")
 def distance_is_symmetric(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    there, back = _dist(space, x, y), _dist(space, y, x)
+    there, back = distances(space, x, y), distances(space, y, x)
     return ratio(there - back, there.abs() * space.condition(x, y))
 
 
 @law("d(x, x) = 0", needs=["dist"], tolerance="exact", group="metric")
 def distance_to_itself_is_zero(space: Space, x: Tensor) -> Tensor:
-    return _dist(space, x, x).abs()
+    return distances(space, x, x).abs()
 
 
 @law("d(x, y) > 0 for x ≠ y, and it is a number", needs=["dist"], tolerance="exact", group="metric")
 def distance_tells_points_apart(space: Space, x: Tensor, y: Tensor) -> Tensor:
     apart = space.gap(x, y) > 32 * space.eps * space.rounding(x, y)
-    distance = _dist(space, x, y)
+    distance = distances(space, x, y)
     return torch.where(torch.isfinite(distance) & ((distance > 0) | ~apart), 0.0, _ONE)
 
 
 @law("d(x, z) ≤ d(x, y) + d(y, z)", needs=["dist"], group="metric")
 def triangle_inequality(space: Space, x: Tensor, y: Tensor, z: Tensor) -> Tensor:
-    direct, detour = _dist(space, x, z), _dist(space, x, y) + _dist(space, y, z)
+    direct, detour = distances(space, x, z), distances(space, x, y) + distances(space, y, z)
     return ratio((direct - detour).clamp_min(0.0), direct + space.rounding(x, y, z))
 
 
 @law("dist2 is the square of dist", needs=["dist", "dist2"], group="metric")
 def squared_distance_is_the_square(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    distance = _dist(space, x, y)
-    squared = _flat(space.manifold.dist2(x, y), x.shape[0])
+    distance = distances(space, x, y)
+    squared = numbers(space.manifold.dist2(x, y), x.shape[0])
     return ratio(squared - distance**2, distance**2 * space.condition(x, y))
 
 
 @law("dist0(x) is the distance to the origin", needs=["dist", "dist0"], group="metric")
 def distance_to_origin(space: Space, x: Tensor) -> Tensor:
     origin = space.embed([np.zeros(space.dim)] * x.shape[0])
-    expected = _dist(space, origin, x)
+    expected = distances(space, origin, x)
     # dist0 has no other point to lose digits to; relative to the result it is as exact as dist
-    return ratio(_flat(space.manifold.dist0(x), x.shape[0]) - expected, expected * space.condition(x))
+    return ratio(numbers(space.manifold.dist0(x), x.shape[0]) - expected, expected * space.condition(x))
 
 
 @law("⟨u, v⟩ = ⟨v, u⟩", needs=["inner"], tolerance="last bits", group="metric")
 def inner_product_is_symmetric(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
     one, other = space.manifold.inner(x, u, v), space.manifold.inner(x, v, u)
-    return ratio(_flat(one - other, x.shape[0]), _pairing_scale(space, x, u, v))
+    return ratio(numbers(one - other, x.shape[0]), pairing_scale(space, x, u, v))
 
 
 @law("⟨u + v, u + v⟩ = ⟨u, u⟩ + 2⟨u, v⟩ + ⟨v, v⟩, and ⟨u⟩ without v is ⟨u, u⟩", needs=["inner"], group="metric")
@@ -93,22 +71,22 @@ def inner_product_is_bilinear(space: Space, x: Tensor, u: Tensor, v: Tensor) -> 
     left = inner(x, u + v)
     right = inner(x, u, u) + 2 * inner(x, u, v) + inner(x, v, v)
     # (|u| + |v|)² without its mixed term
-    scale = (_pairing_scale(space, x, u, u) + _pairing_scale(space, x, v, v)) * space.condition(x)
-    return ratio(_flat(left - right, x.shape[0]), scale)
+    scale = (pairing_scale(space, x, u, u) + pairing_scale(space, x, v, v)) * space.condition(x)
+    return ratio(numbers(left - right, x.shape[0]), scale)
 
 
 @law("⟨u, u⟩ > 0 for u ≠ 0", needs=["inner"], tolerance="exact", group="metric")
 def inner_product_is_positive(space: Space, x: Tensor, u: Tensor) -> Tensor:
-    value = _flat(space.manifold.inner(x, u), x.shape[0])
+    value = numbers(space.manifold.inner(x, u), x.shape[0])
     large = space.euclidean(u) > 1e-4 * (1 + space.rounding(x))
     return torch.where((value > 0) | ~large, 0.0, _ONE)
 
 
 @law("|u|² = ⟨u, u⟩", needs=["norm", "inner"], group="metric")
 def norm_is_the_root_of_the_inner_product(space: Space, x: Tensor, u: Tensor) -> Tensor:
-    inner = _flat(space.manifold.inner(x, u), x.shape[0])
-    norm = _flat(space.manifold.norm(x, u), x.shape[0])
-    return ratio(norm**2 - inner, _pairing_scale(space, x, u, u) * space.condition(x))
+    inner = numbers(space.manifold.inner(x, u), x.shape[0])
+    norm = numbers(space.manifold.norm(x, u), x.shape[0])
+    return ratio(norm**2 - inner, pairing_scale(space, x, u, u) * space.condition(x))
 
 
 @law("⟨u, v⟩ = λ²·(u·v)", needs=["inner", "lambda_x"], group="metric")
@@ -130,7 +108,7 @@ def distance_is_the_metric_in_the_small(space: Space, x: Tensor, g: Tensor) -> T
     factor = space.manifold.lambda_x(x).double() * space.manifold.lambda_x(moved).double()
     expected = factor.sqrt() * taken
     resolved = taken > 1e-4 * room
-    error = ratio(_dist(space, x, moved) - expected, expected)
+    error = ratio(distances(space, x, moved) - expected, expected)
     return only(resolved, error / 1e-2 * 64 * space.eps)
 
 
@@ -165,12 +143,12 @@ def exponential_travels_the_length(space: Space, x: Tensor, u: Tensor) -> Tensor
     length = space.length(x, u)
     y = space.manifold.expmap(x, u)
     scale = length + space.rounding(x, y) + space.spread(length)
-    return only(space.direct(x, u), ratio(_dist(space, x, y) - length, scale))
+    return only(space.direct(x, u), ratio(distances(space, x, y) - length, scale))
 
 
 @law("|log_x(y)| = d(x, y)", needs=["logmap", "dist", "inner"], tolerance="chain", group="maps")
 def logarithm_has_the_length_of_the_distance(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    distance = _dist(space, x, y)
+    distance = distances(space, x, y)
     length = space.length(x, space.manifold.logmap(x, y))
     scale = distance * space.condition(x, y) if space.k is not None else distance + space.rounding(x, y)
     return only(space.short(distance), ratio(length - distance, scale))
@@ -187,7 +165,7 @@ def exponential_is_a_geodesic(space: Space, x: Tensor, u: Tensor) -> Tensor:
     middle, end = space.manifold.expmap(x, u / 2), space.manifold.expmap(x, u)
     scale = length + space.rounding(x, middle, end) + space.spread(length)
     error = torch.maximum(
-        ratio(_dist(space, x, middle) - length / 2, scale), ratio(_dist(space, middle, end) - length / 2, scale)
+        ratio(distances(space, x, middle) - length / 2, scale), ratio(distances(space, middle, end) - length / 2, scale)
     )
     return only(space.direct(x, u), error)
 
@@ -237,258 +215,6 @@ def long_tangents_survive(space: Space, g: Tensor) -> Tensor:
     (gradient,) = torch.autograd.grad(y.square().sum(-1).sum(), v)
     alive = space.euclidean(gradient) > 0
     return torch.where(alive, error, torch.ones_like(error))
-
-
-# ----------------------------------------------------------------------------------------------------------- geodesics
-
-
-def _radius(space: Space, x: Tensor) -> Tensor:
-    """Distance to the origin, in any coordinates."""
-    if space.k is not None:
-        return space.radius(x)
-    return space.way(space.embed([np.zeros(space.dim)] * len(x)), x)
-
-
-def _has_coordinates(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    """Whether the geodesic's point at time t is away from the point at infinity of a projected sphere."""
-    k = space.k or 0.0
-    if k <= 0:
-        return torch.ones(x.shape[0], dtype=torch.bool)
-    a, b = (stereographic_embedding(value, k) * math.sqrt(k) for value in (x, y))
-    angle = 2 * torch.atan2((a - b).norm(dim=-1, keepdim=True), (a + b).norm(dim=-1, keepdim=True))
-    part = t.double().reshape(-1, 1)
-    weights = [torch.sin((1 - part) * angle), torch.sin(part * angle)]
-    height = (weights[0] * a + weights[1] * b)[:, 0] / torch.sin(angle).squeeze(-1)
-    return ~(height < -0.9999)
-
-
-@law("γ(0) = x and γ(1) = y", needs=["geodesic"], tolerance="chain", group="geodesics")
-def geodesic_joins_its_ends(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    length = space.way(x, y)
-    start, end = (space.manifold.geodesic(torch.full_like(x[..., :1], t), x, y) for t in (0.0, 1.0))
-    plus = space.spread(length) + length
-    error = torch.maximum(space.point_error(start, x, y, plus=length), space.point_error(end, y, x, plus=plus))
-    return only(space.short(length), error)
-
-
-@law(
-    "d(x, γ(t)) = t·d(x, y) and d(γ(t), y) = (1−t)·d(x, y)",
-    needs=["geodesic", "dist"],
-    tolerance="chain",
-    group="geodesics",
-)
-def geodesic_has_constant_speed(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    between = space.manifold.geodesic(t, x, y)
-    distance, part = _dist(space, x, y), t.double().squeeze(-1)
-    scale = distance + space.rounding(x, y, between) + space.spread(distance)
-    first = ratio(_dist(space, x, between) - part * distance, scale)
-    second = ratio(_dist(space, between, y) - (1 - part) * distance, scale)
-    return only(space.resolved(distance) & _has_coordinates(space, t, x, y), torch.maximum(first, second))
-
-
-@law("γ(t) = exp_x(t·log_x(y))", needs=["geodesic", "expmap", "logmap"], tolerance="chain", group="geodesics")
-def geodesic_is_the_exponential_of_the_logarithm(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    length = space.way(x, y)
-    one = space.manifold.geodesic(t, x, y)
-    other = space.manifold.expmap(x, t * space.manifold.logmap(x, y))
-    error = space.point_error(one, other, x, y, plus=space.spread(length) + length)
-    return only(space.resolved(length) & _has_coordinates(space, t, x, y), error)
-
-
-@law(
-    "γ(0) = x and γ(1) = y to a rounding of their coordinates, however long the way is",
-    needs=["geodesic", "curvature"],
-    tolerance="identity",
-    group="geodesics",
-)
-def geodesic_loses_neither_end(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    start, end = (space.manifold.geodesic(torch.full_like(x[..., :1], t), x, y) for t in (0.0, 1.0))
-    error = torch.maximum(space.point_error(start, x, y), space.point_error(end, y, x))
-    return only(space.short(space.way(x, y)), error)
-
-
-@law(
-    "before and beyond its ends a geodesic goes on: γ(−t) = exp_x(−t·log_x(y)), γ(1 + t) = exp_y(−t·log_y(x))",
-    needs=["geodesic", "expmap", "logmap"],
-    tolerance="chain",
-    group="geodesics",
-)
-def geodesic_goes_on_beyond_its_ends(space: Space, t: Tensor, x: Tensor, y: Tensor) -> Tensor:
-    length = space.way(x, y)
-    worst = torch.full_like(length, SKIPPED)
-    for time, near, far in ((-t, x, y), (1 + t, y, x)):
-        one = space.manifold.geodesic(time, x, y)
-        other = space.manifold.expmap(near, -t * space.manifold.logmap(near, far))
-        error = space.point_error(one, other, x, y, plus=space.spread(2 * length) + length)
-        expressible = _has_coordinates(space, time, x, y) & space.resolved(2 * length)
-        if space.k is not None and space.k < 0:  # a step that leaves the ball's limit ends on it, in its own way
-            expressible &= space.within(space.radius(near) + length)
-        worst = torch.maximum(worst, only(expressible, error))
-    return worst
-
-
-@law(
-    "γ'(0) = log_x(y), with all digits of the logarithm",
-    needs=["geodesic", "logmap"],
-    tolerance="chain",
-    group="geodesics",
-)
-def geodesic_sets_out_with_the_logarithm(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    return _velocity_error(space, 0.0, x, y, x, space.manifold.logmap(x, y))
-
-
-@law(
-    "γ'(1) = −log_y(x), with all digits of the logarithm",
-    needs=["geodesic", "logmap", "curvature"],
-    tolerance="chain",
-    group="geodesics",
-)
-def geodesic_arrives_with_the_logarithm(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    return _velocity_error(space, 1.0, x, y, y, -space.manifold.logmap(y, x))
-
-
-def _velocity_error(space: Space, t: float, x: Tensor, y: Tensor, at: Tensor, tangent: Tensor) -> Tensor:
-    """Deviation of the geodesic's velocity at time t, where it passes ``at``, from a tangent vector there."""
-    time = torch.full_like(x[..., :1], t).requires_grad_()
-    point = space.manifold.geodesic(time, x, y)
-    parts = [torch.autograd.grad(part.sum(), time, retain_graph=True)[0] for part in point.unbind(-1)]
-    velocity = torch.cat(parts, dim=-1)
-    # as exact as the logarithm itself, which near the boundary is as exact as the room that its end leaves
-    scale = torch.maximum(space.vector_rounding(at, tangent), space.length(at, tangent) * space.condition(x, y))
-    if space.k is None:
-        scale = scale + space.rounding(x, y)  # in ambient numbers a point is rounded off its manifold
-    return only(space.short(space.way(x, y)), space.tangent_error(at, velocity, tangent, scale))
-
-
-@law(
-    "after time t the unit-speed geodesic is at distance t, in any coordinates, however long u is",
-    needs=["geodesic_unit", "dist"],
-    tolerance="chain",
-    group="geodesics",
-)
-def unit_speed_in_any_coordinates(space: Space, t: Tensor, x: Tensor, u: Tensor) -> Tensor:
-    time = t * min(1.0, space.reach / 4) * space.domain.unit
-    end = space.manifold.geodesic_unit(time, x, u)
-    wanted = time.double().squeeze(-1)
-    speaks = (space.length(x, u) > 1e-3 * space.domain.unit) & space.within(_radius(space, x) + wanted)
-    return only(speaks, ratio(_dist(space, x, end) - wanted, wanted + space.rounding(x, end) + space.spread(wanted)))
-
-
-@law(
-    "the unit-speed geodesic is at distance t after time t, in the direction of u",
-    needs=["geodesic_unit", "dist", "expmap", "curvature"],
-    tolerance="chain",
-    group="geodesics",
-)
-def unit_geodesic_has_unit_speed(space: Space, t: Tensor, x: Tensor, u: Tensor) -> Tensor:
-    # u's length must not matter: it is handed over both as drawn and with a metric length of one.
-    unit = space.domain.unit
-    time = t * unit * min(1.0, space.reach / 4)
-    size = space.length(x, u)
-    elapsed = time.double().squeeze(-1)
-    end = space.manifold.geodesic_unit(time, x, u)
-    length = ratio(_dist(space, x, end) - elapsed, elapsed + space.rounding(x, end) + space.spread(elapsed))
-    along = (u.double() / size.clamp_min(1e-300).unsqueeze(-1) * time.double()).to(space.dtype)
-    expected = space.manifold.expmap(x, along)
-    place = space.point_error(end, expected, x, plus=space.spread(elapsed) + elapsed)
-    speaks = (size > 1e-12) & space.within(space.radius(x) + elapsed)
-    return only(speaks, torch.maximum(length, place))
-
-
-# ----------------------------------------------------------------------------------------------------------- transport
-
-
-@law("transport preserves inner products", needs=["transp", "inner"], tolerance="chain", group="transport")
-def transport_is_an_isometry(space: Space, x: Tensor, y: Tensor, u: Tensor, v: Tensor) -> Tensor:
-    moved_u, moved_v = space.manifold.transp(x, y, u), space.manifold.transp(x, y, v)
-    before = _flat(space.manifold.inner(x, u, v), x.shape[0])
-    after = _flat(space.manifold.inner(y, moved_u, moved_v), x.shape[0])
-    scale = _pairing_scale(space, x, u, v) + _pairing_scale(space, y, moved_u, moved_v)
-    return only(space.short(space.way(x, y)), ratio(after - before, scale * space.condition(x, y)))
-
-
-@law("transport to y and back changes nothing", needs=["transp"], tolerance="chain", group="transport")
-def transport_inverts(space: Space, x: Tensor, y: Tensor, u: Tensor) -> Tensor:
-    there = space.manifold.transp(x, y, u)
-    back = space.manifold.transp(y, x, there)
-    scale = space.euclidean(u) * space.condition(x, y)
-    if space.k is None:
-        scale = scale + _carried_scale(space, x, y, u, there)
-    return only(space.short(space.way(x, y)), ratio(space.euclidean(back - u), scale))
-
-
-@law("transport is linear", needs=["transp"], tolerance="chain", group="transport")
-def transport_is_linear(space: Space, x: Tensor, y: Tensor, u: Tensor, v: Tensor) -> Tensor:
-    move = space.manifold.transp
-    moved_u, moved_v = move(x, y, u), move(x, y, v)
-    left, right = move(x, y, 2 * u - v), 2 * moved_u - moved_v
-    scale = _carried_scale(space, x, y, u, moved_u) + _carried_scale(space, x, y, v, moved_v)
-    return only(space.short(space.way(x, y)), ratio(space.euclidean(left - right), scale))
-
-
-@law(
-    "transport of the geodesic's velocity is its velocity: P(log_x y) = −log_y x",
-    needs=["transp", "logmap"],
-    tolerance="chain",
-    group="transport",
-)
-def transport_carries_velocity(space: Space, x: Tensor, y: Tensor) -> Tensor:
-    length = space.way(x, y)
-    carried = space.manifold.transp(x, y, space.manifold.logmap(x, y))
-    expected = -space.manifold.logmap(y, x)
-    scale = length * space.condition(x, y) if space.k is not None else length + space.rounding(x, y)
-    return only(space.short(length), space.tangent_error(y, carried, expected, scale))
-
-
-@law(
-    "transp0 is transport from the origin, transp0back its inverse",
-    needs=["transp0", "transp0back", "transp"],
-    group="transport",
-)
-def origin_transport_is_transport_from_the_origin(space: Space, x: Tensor, u: Tensor) -> Tensor:
-    origin = space.embed([np.zeros(space.dim)] * x.shape[0])
-    back = space.manifold.transp0back(x, u)
-    scale = _carried_scale(space, x, origin, u, back)
-    there = ratio(space.euclidean(back - space.manifold.transp(x, origin, u)), scale)
-    out = space.manifold.transp0(x, back)
-    scale = _carried_scale(space, origin, x, back, out)
-    return torch.maximum(there, ratio(space.euclidean(out - space.manifold.transp(origin, x, back)), scale))
-
-
-@law(
-    "expmap_transp and transp_follow_expmap do what expmap and transp do",
-    needs=["expmap_transp", "transp_follow_expmap", "expmap", "transp"],
-    group="transport",
-)
-def combined_exponential_and_transport_agree(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
-    y, carried = space.manifold.expmap_transp(x, u, v)
-    followed = space.manifold.transp_follow_expmap(x, u, v)
-    end = space.manifold.expmap(x, u)
-    expected = space.manifold.transp(x, end, v)
-    scale = _carried_scale(space, x, y, v, expected)
-    place = space.point_error(y, end, x, plus=space.spread(space.length(x, u)))
-    vectors = torch.maximum(
-        ratio(space.euclidean(carried - expected), scale), ratio(space.euclidean(followed - expected), scale)
-    )
-    return only(space.direct(x, u), torch.maximum(place, vectors))
-
-
-@law(
-    "retr_transp and transp_follow_retr do what retr and transp do",
-    needs=["retr_transp", "transp_follow_retr", "retr", "transp"],
-    group="transport",
-)
-def combined_retraction_and_transport_agree(space: Space, x: Tensor, u: Tensor, v: Tensor) -> Tensor:
-    y, carried = space.manifold.retr_transp(x, u, v)
-    followed = space.manifold.transp_follow_retr(x, u, v)
-    end = space.manifold.retr(x, u)
-    expected = space.manifold.transp(x, end, v)
-    scale = _carried_scale(space, x, y, v, expected)
-    place = space.point_error(y, end, x, plus=space.spread(space.length(x, u)))
-    vectors = torch.maximum(
-        ratio(space.euclidean(carried - expected), scale), ratio(space.euclidean(followed - expected), scale)
-    )
-    return only(space.short(space.way(x, end)), torch.maximum(place, vectors))
 
 
 # --------------------------------------------------------------------------------- projection, retraction and gradients
@@ -620,7 +346,7 @@ def logarithms_are_tangent(space: Space, x: Tensor, y: Tensor) -> Tensor:
 @law("transported vectors are tangent", needs=["transp", "proju"], tolerance="chain", group="projection")
 def transported_vectors_are_tangent(space: Space, x: Tensor, y: Tensor, u: Tensor) -> Tensor:
     moved = space.manifold.transp(x, y, u)
-    scale = _carried_scale(space, x, y, u, moved) * (1 + space.rounding(x, y))
+    scale = carried_scale(space, x, y, u, moved) * (1 + space.rounding(x, y))
     return only(space.short(space.way(x, y)), ratio(_beside(space, y, moved), scale))
 
 
@@ -664,7 +390,7 @@ def projected_points_are_points(space: Space, e: Tensor) -> Tensor:
 )
 def riemannian_gradient_is_the_dual(space: Space, x: Tensor, g: Tensor, u: Tensor) -> Tensor:
     gradient = space.manifold.egrad2rgrad(x, g)
-    pairing = _flat(space.manifold.inner(x, gradient, u), x.shape[0])
+    pairing = numbers(space.manifold.inner(x, gradient, u), x.shape[0])
     dims = len(space.shape)
     expected = (g.double() * u.double()).reshape(*g.shape[:-dims], -1).sum(-1)
     scale = space.euclidean(g) * space.euclidean(u) * (1 + (space.rounding(x) if space.k is None else 0.0))
