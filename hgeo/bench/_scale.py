@@ -97,7 +97,9 @@ def _keep(dataset: Dataset, folder: Path) -> None:
 
 
 def _kept(edges: int, folder: Path) -> Dataset:
-    arrays: dict[str, Any] = {field: torch.from_numpy(np.load(folder / f"{field}.npy")) for field in _FIELDS}
+    arrays: dict[str, Any] = {
+        field: torch.from_numpy(np.load(folder / f"{field}.npy", allow_pickle=False)) for field in _FIELDS
+    }
     return Dataset(name=f"power-law-{edges}", num_nodes=len(arrays["labels"]), num_classes=8, **arrays)
 
 
