@@ -15,6 +15,7 @@ import os
 from pathlib import Path
 
 from hgeo._near import near
+from hgeo.data._archive import check_unpacked
 from hgeo.data._builtin import karate
 from hgeo.data._dataset import DataError, Dataset, DataWarning, Origin, make_dataset, random_split
 from hgeo.data._features import FEATURES, Features
@@ -41,6 +42,7 @@ __all__ = [
     "TreeEmbedding",
     "available",
     "check_part",
+    "check_unpacked",
     "embed_tree",
     "from_dgl",
     "from_npz",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from hgeo.data._archive import check_unpacked
 from hgeo.data._dataset import DataError, DataWarning
 from hgeo.data._pickle import GRAPHS, PickledGraph, load_pickle
 
@@ -57,6 +58,7 @@ def read_disease(folder: Path, name: str) -> dict[str, Any]:
     labels = np.load(label_file, allow_pickle=False)
     edges = _edges(edge_file, len(labels))
     if feature_file.is_file():
+        check_unpacked(feature_file)
         with np.load(feature_file, allow_pickle=False) as archive:
             features = read_csr(archive)
         if features.data.size and features.data.min() < 0:

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from hgeo.data._archive import check_unpacked
 from hgeo.data._citation import CITATION_PARTS, read_citation
 from hgeo.data._dataset import DataError, Dataset, make_dataset
 from hgeo.data._features import Features
@@ -143,6 +144,7 @@ def _read_npz(path: Path) -> dict[str, Any]:
 
     Nodes are numbered anew by reverse Cuthill-McKee, as DGL does, so that a seed means the split that it means there.
     """
+    check_unpacked(path)
     with np.load(path, allow_pickle=False) as archive:
         links, features = (read_csr(archive, f"{part}_") for part in ("adj", "attr"))
         labels = archive["labels"]

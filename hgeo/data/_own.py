@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from hgeo.data._archive import check_unpacked
 from hgeo.data._dataset import DataError, Dataset, Normalize, make_dataset
 from hgeo.data._origin import checked_origin
 
@@ -22,6 +23,7 @@ _SPARSE_PARTS = ("feat_data", "feat_indices", "feat_indptr", "feat_shape")
 _CSR_HINT = "feat_data=m.data, feat_indices=m.indices, feat_indptr=m.indptr, feat_shape=m.shape"
 _MASKS = ("train_mask", "val_mask", "test_mask")
 _OPTIONAL = (*_MASKS, "class_names")
+_MOST_FEATURES = 1 << 24  # a layer has a row of weights for each
 
 
 def from_npz(
@@ -80,6 +82,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
             single = file.read(6) == b"\x93NUMPY"
         found = "holds a single array (.npy)" if single else "is not an .npz file, or is damaged"
         raise DataError(f"{path} {found}; expected what numpy.savez writes, with edge_index, feat and label")
+    check_unpacked(path)
     try:
         with np.load(path, allow_pickle=False) as archive:
             held = set(archive.files)
@@ -154,6 +157,8 @@ def _sparse_features(arrays: dict[str, np.ndarray], where: str) -> scipy.sparse.
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 1).any():
         raise DataError(f"{where}: feat_shape is {shape.tolist()}, expected two numbers from 1 on: nodes, features")
     rows, columns = (int(size) for size in shape)
+    if columns > _MOST_FEATURES:
+        raise DataError(f"{where}: feat_shape says {columns} features, expected at most {_MOST_FEATURES}")
     data, indices, indptr = arrays["feat_data"], arrays["feat_indices"], arrays["feat_indptr"]
     for key, array in (("feat_data", data), ("feat_indices", indices), ("feat_indptr", indptr)):
         if array.ndim != 1:

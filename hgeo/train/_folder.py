@@ -159,10 +159,13 @@ class RunFolder:
         lines = text_of(file).splitlines(keepends=True) if file.is_file() else []
         if lines and not lines[-1].endswith("\n"):
             lines.pop()  # cut off by a crash
-        return [
-            read_scores(parse_json(line, f"{file} line {number}"), Metrics, f"{file} line {number}")
-            for number, line in enumerate(lines, 1)
-        ]
+        rows: list[dict[str, Any]] = []
+        for number, line in enumerate(lines, 1):
+            where = f"{file} line {number}"
+            rows.append(read_scores(parse_json(line, where), Metrics, where))
+            if _drawn(rows[-1]) != _drawn(rows[0]):
+                raise ValueError(f"{where} has other scores or curvatures than line 1")
+        return rows
 
     @contextlib.contextmanager
     def log(self, *, keep: int = 0) -> Iterator[Callable[[dict[str, Any]], None]]:
@@ -177,6 +180,11 @@ class RunFolder:
             write_atomically(self.path / "metrics.jsonl", text)
             with append_lines(self.path / "metrics.jsonl") as append:
                 yield lambda row: append(json.dumps(plain(row)))
+
+
+def _drawn(row: dict[str, Any]) -> tuple[set[str], int]:
+    """What each line of the metrics has."""
+    return {name for name in row if name.startswith("val_")}, len(row.get("curvatures", ()))
 
 
 def write_json(path: Path, value: Any, *, inside: Path | None = None) -> None:

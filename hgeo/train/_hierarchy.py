@@ -7,7 +7,6 @@ import hashlib
 import io
 import math
 import time
-import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from hgeo import manifolds
 from hgeo._files import write_atomically
-from hgeo.data import DataError, Pairs
+from hgeo.data import DataError, Pairs, check_unpacked
 from hgeo.kernels import hierarchy as kernels
 from hgeo.train._fit import TrainingError
 from hgeo.train._folder import RunFolder
@@ -196,15 +195,16 @@ def load_vectors(path: str | Path) -> HierarchyEmbedding:
     """Reads what :meth:`HierarchyEmbedding.save` wrote, or another file with ``names``, ``points`` and ``space``."""
     path = Path(path).expanduser()
     try:
+        check_unpacked(path)
         with np.load(path, allow_pickle=False) as file:
             missing = sorted({"names", "points", "space"} - set(file.files))
             if missing:
                 raise DataError(f"{path} has no array {missing[0]!r}; it has {', '.join(sorted(file.files))}")
             names, points, space = [str(name) for name in file["names"]], file["points"], str(file["space"])
             loss = str(file["loss"]) if "loss" in file.files else "softmax"
-    except (zipfile.BadZipFile, ValueError, EOFError) as error:
-        if isinstance(error, DataError):
-            raise
+    except (DataError, FileNotFoundError):
+        raise
+    except Exception as error:  # whatever numpy, zipfile and zlib raise of a damaged file
         raise DataError(f"{path} is no .npz file of vectors ({error})") from error
     twice = {name for name in names if names.count(name) > 1} if len(set(names)) < len(names) else set()
     if twice:

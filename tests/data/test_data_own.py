@@ -374,3 +374,23 @@ def test_a_data_set_has_its_own_copy_of_the_features():
     )
     data.features[0, 0] = 99.0
     assert features[0, 0] == 1.0
+
+
+def test_a_small_file_that_would_unpack_to_a_large_one_is_refused(tmp_path, monkeypatch):
+    """Fourteen megabytes can hold three gigabytes of zeros."""
+    monkeypatch.setattr("hgeo.data._archive._LARGE", 1 << 20)
+    links = np.array([np.arange(40), (np.arange(40) + 1) % 40])
+    arrays = {"edge_index": links, "label": np.arange(40) % 2}
+    np.savez_compressed(tmp_path / "bomb.npz", feat=np.zeros((40, 100_000)), **arrays)
+    with pytest.raises(DataError, match=r"bomb\.npz would unpack 0 MB to 0\.0 GB; .* save it with numpy\.savez"):
+        load(tmp_path / "bomb.npz")
+    np.savez(tmp_path / "plain.npz", feat=np.random.default_rng(0).random((40, 10_000)), **arrays)
+    assert load(tmp_path / "plain.npz").num_features == 10_000
+
+
+def test_more_features_than_any_model_takes_are_refused(tmp_path):
+    links = np.array([np.arange(40), (np.arange(40) + 1) % 40])
+    csr = {"feat_data": np.ones(40), "feat_indices": np.arange(40), "feat_indptr": np.arange(41)}
+    np.savez(tmp_path / "x.npz", edge_index=links, label=np.arange(40) % 2, feat_shape=np.array([40, 2**31]), **csr)
+    with pytest.raises(DataError, match="feat_shape says 2147483648 features, expected at most 16777216"):
+        load(tmp_path / "x.npz")

@@ -104,6 +104,8 @@ def test_a_file_of_another_form_is_refused_with_its_place(capsys, name, change, 
         ("metrics.jsonl", "[1]\n", "metrics.jsonl line 1 holds a list"),
         ("metrics.jsonl", '{"epoch": 0}\n{"epoch": "one"}\n', "metrics.jsonl line 2 cannot be read: Expected `int"),
         ("metrics.jsonl", '{"epoch": 0, "val_accuracy": [1]}\n', "metrics.jsonl line 1 cannot be read"),
+        ("metrics.jsonl", '{"epoch": 0, "val_loss": 1}\n{"epoch": 1}\n', "line 2 has other scores or curvatures than"),
+        ("metrics.jsonl", '{"epoch": 0, "curvatures": [1]}\n{"epoch": 1, "curvatures": []}\n', "line 2 has other"),
         ("metrics.jsonl", "[" * 100_000 + "\n", "metrics.jsonl line 1 is not JSON"),
     ],
 )

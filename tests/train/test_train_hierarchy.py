@@ -1,5 +1,6 @@
 """Hierarchies are embedded, gone on with to the same bits, and judged on pairs that training never saw."""
 
+import contextlib
 import json
 from dataclasses import replace
 
@@ -170,6 +171,12 @@ def test_a_wrong_file_of_vectors_is_refused(tmp_path, arrays, words):
     np.savez(tmp_path / "x.npz", points=np.zeros((3, 2)), space="ball:2", **arrays)
     with pytest.raises(DataError, match=words):
         load_vectors(tmp_path / "x.npz")
+    np.savez_compressed(tmp_path / "x.npz", names=np.array(list("abcd")), points=np.zeros((4, 2)), space="ball:2")
+    whole = (tmp_path / "x.npz").read_bytes()
+    for place in range(30, 300, 3):  # whatever zlib and zipfile say of it
+        (tmp_path / "x.npz").write_bytes(whole[:place] + bytes(40) + whole[place + 40 :])
+        with contextlib.suppress(DataError):
+            load_vectors(tmp_path / "x.npz")
     (tmp_path / "x.npz").write_bytes(b"PK nothing")
     with pytest.raises(DataError, match=r"no \.npz file"):
         load_vectors(tmp_path / "x.npz")
