@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
         """Ends the process: these words are known to nobody."""
         first = words[0].partition("=")[0]
         known = [option for action in self._actions for option in action.option_strings]
-        self.error(f"unknown: {' '.join(words)}{near(first, known) if first.startswith('-') else ''}")
+        self.error(f"unrecognized arguments: {' '.join(words)}{near(first, known) if first.startswith('-') else ''}")
 
     def _check_value(self, action: argparse.Action, value: str) -> None:
         if action.choices is not None and value not in action.choices:

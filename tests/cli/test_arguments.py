@@ -29,9 +29,9 @@ def refusal(capsys, *words) -> str:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["train", "--modle", "hat"], "unknown: --modle hat; did you mean '--model'?"),
-        (["train", "--seed=3"], "unknown: --seed=3; did you mean '--seeds'?"),
-        (["plot", "run", "--attentoin", "3"], "unknown: --attentoin 3; did you mean '--attention'?"),
+        (["train", "--modle", "hat"], "unrecognized arguments: --modle hat; did you mean '--model'?"),
+        (["train", "--seed=3"], "unrecognized arguments: --seed=3; did you mean '--seeds'?"),
+        (["plot", "run", "--attentoin", "3"], "unrecognized arguments: --attentoin 3; did you mean '--attention'?"),
         (["embed", "tree", "--temprature", "3"], "did you mean '--temperature'?"),
     ],
 )
