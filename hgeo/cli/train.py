@@ -100,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--epochs", type=positive, help="at most so many epochs")
     parser.add_argument("--patience", type=positive, help="stop after so many epochs without a better one")
-    parser.add_argument("--lr", type=number, help="learning rate")
+    parser.add_argument("--lr", type=float, help="learning rate")
     parser.add_argument(
         "--batch-size", type=positive, metavar="N", help="examples of a step (default: all); all processes share them"
     )

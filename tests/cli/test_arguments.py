@@ -71,7 +71,6 @@ def test_an_empty_word_is_not_taken_for_what_is_usual(capsys, option, empty):
     [
         (["bench", "--seconds", "-1"], "'-1' is not a number from 0 on"),
         (["bench", "--seconds", "nan"], "'nan' is not a number from 0 on"),
-        (["train", "--lr", "-0.1"], "'-0.1' is not a number above 0"),
         (["embed", "tree", "--temperature", "0"], "'0' is not a number above 0"),
     ],
 )
