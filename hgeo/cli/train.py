@@ -20,7 +20,6 @@ from hgeo.cli._arguments import (
     count,
     folder,
     not_negative,
-    number,
     own_modules,
     positive,
     space_word,
