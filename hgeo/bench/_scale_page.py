@@ -25,7 +25,8 @@ def scale_page(found: dict[str, Any], machine: dict[str, Any], command: str) -> 
         "An epoch of training on graphs whose degrees follow a power law (`hgeo.data.power_law`: exponent 2.5, 20 "
         "edges a node, 16 features, 8 classes, a tenth of the nodes trained on); two layers, "
         f"d = {found['dim']}, on the ball. Sampled: batches of {found['batch']} nodes, {found['fanout']} neighbours a "
-        "layer; two processes share each batch. HAT as `hgeo train` has it; DGL's GAT is two of its `GATConv` with "
+        "layer; two processes share each batch. HAT as `hgeo train` has it, which on the whole "
+        "graph computes of the last layer what the loss needs; DGL's GAT is two of its `GATConv` with "
         "DGL's own sampler and loader.",
         "",
         "## Processor time of an epoch, s",

@@ -154,7 +154,7 @@ def _described(file: Path) -> dict[str, Any]:
 
 
 def _sha256(file: Path) -> str:
-    with file.open("rb") as content:
+    with open(file, "rb") as content:
         digest = hashlib.sha256()
         while block := content.read(1 << 20):
             digest.update(block)

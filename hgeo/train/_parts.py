@@ -35,10 +35,10 @@ def watch():
     os._exit(1)
 threading.Thread(target=watch, daemon=True).start()
 number, clients = map(int, sys.argv[1:3])
+from hgeo._dgl import import_dgl
 from hgeo.train._parts import name_memory_apart
 name_memory_apart(sys.argv[3])
-from dgl.distributed import DistGraphServer
-server = DistGraphServer(
+server = import_dgl("the server of a part", "dgl.distributed").DistGraphServer(
     number, os.environ["DGL_IP_CONFIG"], 1, clients, os.environ["DGL_CONF_PATH"], disable_shared_mem=True,
     graph_format=["csc"],
 )
@@ -138,7 +138,7 @@ def _joined(parts: Parts, team: Team) -> Any:
     room = tempfile.TemporaryDirectory()
     ip_config = os.path.join(room.name, "ip_config.txt")
     addresses = _addresses(team)
-    Path(ip_config).write_text("".join(f"{ip} {port}\n" for ip, port in addresses))
+    Path(ip_config).write_text("".join(f"{ip} {port}\n" for ip, port in addresses), encoding="utf-8")
     shared = {
         "DGL_DIST_MODE": "distributed", "DGL_IP_CONFIG": ip_config, "DGL_CONF_PATH": str(parts.config),
         "DGL_NUM_SERVER": "1", "DGL_NUM_CLIENT": str(team.size), "DGL_NUM_SAMPLER": "0", "DGL_GRAPH_FORMAT": "csc",

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import hgeo
+from hgeo.cli import main
 from hgeo.data import hierarchy, karate
 from hgeo.models import TrainSettings, build, names
 from hgeo.tasks import Distances, Epoch, Links, Nodes, Task
@@ -213,3 +214,17 @@ def test_a_network_that_hears_no_neighbours_has_no_fanout(club):
     assert "0 layers" in refusal(network("mlp", club), Nodes(club), batch_size=2, fanout="5,5")
     result = fit(build("mlp", karate(), "ball:2"), karate(), TrainSettings(epochs=3, batch_size=2))
     assert math.isfinite(result.val_loss)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--batch-size", "50"], "batch_size is 50, but there are 2 examples to train on"),
+        (["--batch-size", "2", "--fanout", "5"], "HAT has 2 layers"),
+        (["--fanout", "5,5"], "add batch_size"),
+    ],
+)
+def test_hgeo_train_refuses_batches_that_do_not_fit_and_writes_nothing(words, said, tmp_path, capsys):
+    assert main(["train", "--dataset", "karate", "--out", str(tmp_path / "run"), *words]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
