@@ -23,8 +23,8 @@ What is measured: one graph attention layer, projection included, on a random gr
 forward pass, the backward pass (gradients of features and weights), and how far both raise the memory of the process.
 The contestants take turns, one step each a round, and a ratio is the median over rounds of (contestant / DGL GATConv)
 in the same round, so that a busy machine disturbs both sides alike. Ratios below 1 are faster than DGL. The numbers in
-brackets are quartiles. Other parts (--train, --mobius, --optim, --geometry, --counterparts, --large, --speedup) are
-measured instead, if asked for.
+brackets are quartiles. Other parts (--spaces, --convolutions, --growth, --hgcn, --train, --mobius, --optim, --geometry,
+--counterparts, --large, --speedup) are measured instead, if asked for.
 
 examples:
   hgeo bench --quick                                   a minute: two sizes, d = 16
