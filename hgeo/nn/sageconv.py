@@ -129,13 +129,10 @@ class SAGEConv(GraphLayer):
         edges = self.read(graph, x, edge_weight=edge_weight, edge_attr=edge_attr, edge_mask=edge_mask)
         u, own = self.rows(x, edges)
         dtype, wide = u.dtype, torch.promote_types(u.dtype, torch.float32)  # half precision is rounded once, at the end
-        y, mine = self._mean(edges, u.to(wide)), self._mine(None if own is None else own.to(wide))
-        y = y if mine is None else manifolds.translate(self.manifold, y, mine.to(wide).expand_as(y))
-        if self.finish.activation is None:
-            y = self.finish.of_points(self.manifold, y)
-        else:
-            y = self.finish(self.manifold, manifolds.log0(self.manifold, y).unsqueeze(1), None)
-        y = y.to(dtype)
+        mean, mine = self._mean(edges, u.to(wide)), self._mine(None if own is None else own.to(wide))
+        if mine is not None:
+            mean = manifolds.translate_rows(self.manifold, mean, mine.to(wide).expand(mean.shape[0], -1))
+        y = self.finish(self.manifold, mean.unsqueeze(1), None).to(dtype)
         return manifolds.project(self.manifold, y) if dtype != wide and self.output == "points" else y
 
     def _mine(self, own: Tensor | None) -> Tensor | None:
@@ -148,20 +145,20 @@ class SAGEConv(GraphLayer):
         return mine if bias is None else manifolds.translate(self.manifold, mine, bias.to(mine))
 
     def _mean(self, edges: Edges, u: Tensor) -> Tensor:
-        """The means of the neighbours, points; a factor of all messages of a node makes no difference to a midpoint."""
+        """log0 of the means of the neighbours; a factor of all messages of a node makes no difference to a midpoint."""
         graph = edges.graph
         if self.aggregate == "midpoint":
-            u = manifolds.lift(self.manifold, manifolds.exp0(self.manifold, u))
+            u = manifolds.lift_rows(self.manifold, u)
         weights = self.factors(edges)
         weights = None if weights is None else weights.to(u.dtype)
         sums = weighted_sum(graph, weights, u.unsqueeze(1), backend=self.backend).squeeze(1)
         if self.aggregate == "midpoint":
-            return manifolds.lower(self.manifold, sums)
+            return manifolds.lower_rows(self.manifold, sums)
         if edges.weight is None:
             total = graph.edges_into.to(u.dtype)
         else:
             total, _ = graph.weighted_degrees(edges.weight.squeeze(-1))
-        return manifolds.exp0(self.manifold, sums / torch.where(total > 0, total, 1.0).unsqueeze(-1))
+        return sums / torch.where(total > 0, total, 1.0).unsqueeze(-1)
 
     def extra_repr(self) -> str:
         sides = "".join(
