@@ -199,7 +199,8 @@ def compute(
         for place, options in chosen.items()
     }
     beside = {row: Cell(field_beside, _how(row), 0.2) for row in table}
-    results = request.results([*beside.values(), *(cell for cells in wanted.values() for cell in cells)])
+    by_seed = itertools.chain(*zip(*wanted.values(), strict=True))  # a table that is not finished compares what it has
+    results = request.results([*beside.values(), *by_seed])
     found = {
         (place[0], place[1].name): FieldCell(
             chosen[place], trials[place], [results[cell.key] for cell in cells if cell.key in results]
