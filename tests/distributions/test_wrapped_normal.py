@@ -79,6 +79,12 @@ def integral(manifold, density, d, k, reach):
 
 
 @EVERY
+@pytest.fixture(autouse=True)
+def checks_are_on(monkeypatch):
+    """torch.compile turns the checks of all distributions off for the rest of the process."""
+    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+
+
 def test_it_integrates_to_1(name):
     manifold, normal, d, k = made(name)
     total = integral(manifold, lambda x: normal.log_prob(x).exp(), d, k, reach=6.0)
@@ -286,9 +292,7 @@ def test_shapes_are_those_of_torch_s_distributions():
     assert normal.support.check(inside).tolist() == [True, False]
 
 
-def test_it_goes_into_a_compiled_graph(monkeypatch):
-    # whoever compiles a distribution turns the checks of all distributions off, for good; here they come back
-    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
+def test_it_goes_into_a_compiled_graph():
     ball = hgeo.PoincareBall(number(0.8))
     x = 0.2 * torch.randn(6, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     torch._dynamo.reset()
