@@ -78,13 +78,13 @@ def integral(manifold, density, d, k, reach):
     return float((values * (weight * sine ** (d - 1))[:, None] * share).sum())
 
 
-@EVERY
 @pytest.fixture(autouse=True)
 def checks_are_on(monkeypatch):
     """torch.compile turns the checks of all distributions off for the rest of the process."""
     monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
 
 
+@EVERY
 def test_it_integrates_to_1(name):
     manifold, normal, d, k = made(name)
     total = integral(manifold, lambda x: normal.log_prob(x).exp(), d, k, reach=6.0)
