@@ -12,9 +12,6 @@ from __future__ import annotations
 
 import math
 
-import torch
-from torch import Tensor
-
 from hgeo.kernels import (
     Ambient,
     Number,
@@ -29,12 +26,12 @@ from hgeo.kernels import (
     sqrt,
     where,
 )  # fmt: skip
-from hgeo.math._contract import Curvature, operation
+from hgeo.math._contract import operation
 from hgeo.math._hyperboloid import root_of
 from hgeo.math._scalars import arsin_ratio, cos_ratio, sin_ratio, tan_ratio
-from hgeo.math._stereographic import half_distance_ratio, project, sum_parts
+from hgeo.math._stereographic import half_distance_ratio, sum_parts
 
-__all__ = ["kept_expmap0", "kept_lorentz_expmap0", "lifted_row", "lowered_row", "translated_row"]
+__all__ = ["kept_lorentz_expmap0", "lifted_row", "lowered_row", "translated_row"]
 
 
 def _within(squared: Number, eps: float) -> Number:
@@ -54,25 +51,6 @@ def _point(u: Row, k: Number) -> tuple[Row, Number]:
     if not hyperbolic(k):
         flat = where(z > 0, 1 + z * tangent * tangent, flat)
     return sealed(factor * tangent * u), flat
-
-
-@operation
-def _kept_expmap0(u: Row, k: Number) -> Row:
-    squared = dot(u, u)
-    factor = _within(-k * squared, rounding(u))
-    return factor * tan_ratio(k * squared * factor * factor) * u
-
-
-def kept_expmap0(u: Tensor, *, k: Curvature) -> Tensor:
-    """exp0(u) within the radius that its dtype can tell apart: :func:`project` of :func:`expmap0`, in one pass.
-
-    >>> import torch
-    >>> kept_expmap0(torch.tensor([20.0, 0.0]), k=-1.0) < 1
-    tensor([True, True])
-    """
-    point = _kept_expmap0(u, k=k)
-    # float16 and bfloat16 are computed in float32, of whose limit they know nothing
-    return point if u.dtype in (torch.float32, torch.float64) else project(point, k=k)
 
 
 @operation

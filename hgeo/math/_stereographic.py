@@ -18,6 +18,7 @@ tensors as it stands, or written down once as a compiled loop (:class:`hgeo.kern
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -57,6 +58,7 @@ __all__ = [
     "geodesic_unit",
     "gyration",
     "inner",
+    "kept_expmap0",
     "lambda_x",
     "logmap",
     "logmap0",
@@ -361,6 +363,24 @@ def expmap0(u: Row, k: Number) -> Row:
     tensor([0.0000, 0.7616])
     """
     return u * tan_ratio(k * dot(u, u))
+
+
+@operation
+def _kept_expmap0(u: Row, limit: Number, rim: Number, k: Number) -> Row:
+    squared = -k * dot(u, u)
+    outside = squared > limit * limit
+    factor = where(outside, rim / sqrt(where(outside, squared, 1.0)), 1.0)
+    return factor * tan_ratio(-squared * factor * factor) * u
+
+
+def kept_expmap0(u: Tensor, *, k: Curvature) -> Tensor:
+    """:func:`project` of :func:`expmap0`, in one pass: exp0(u) within the radius that its dtype can tell apart.
+
+    >>> kept_expmap0(torch.tensor([20.0, 0.0]), k=-1.0) < 1
+    tensor([True, True])
+    """
+    margin = boundary_margin(u.dtype)
+    return _kept_expmap0(u, math.atanh(1 - margin), math.atanh(1 - 1.5 * margin), k=k)
 
 
 @operation
