@@ -40,7 +40,7 @@ from hgeo.kernels import (
     sqrt,
     where,
 )  # fmt: skip
-from hgeo.math._contract import Curvature, PublicOperation, boundary_margin, geometry, operation
+from hgeo.math._contract import Curvature, PublicOperation, boundary_margin, floating, geometry, operation
 from hgeo.math._scalars import arsin_ratio, artan_ratio, cos_ratio, sin_ratio, tan_ratio
 
 __all__ = [
@@ -379,6 +379,7 @@ def kept_expmap0(u: Tensor, *, k: Curvature) -> Tensor:
     >>> kept_expmap0(torch.tensor([20.0, 0.0]), k=-1.0) < 1
     tensor([True, True])
     """
+    floating("kept_expmap0", "u", u)
     margin = boundary_margin(u.dtype)
     return _kept_expmap0(u, math.atanh(1 - margin), math.atanh(1 - 1.5 * margin), k=k)
 
