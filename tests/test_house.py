@@ -18,8 +18,6 @@ MOST_LINES_OF_A_FUNCTION = 80
 MOST_LINES_OF_A_FILE = 700
 KERNELS = ("kernels/",)  # a loop that is compiled as one is written as one
 
-KNOWN_LONG_FILES = {"testing/laws/_oracle.py"}
-
 
 def sources() -> Iterator[tuple[str, str]]:
     """(place inside the package, content) of every module."""
@@ -88,8 +86,7 @@ def test_a_file_is_read_in_one_sitting() -> None:
     long = {
         place for place, text in sources() if not place.startswith(KERNELS) and text.count("\n") > MOST_LINES_OF_A_FILE
     }
-    new = sorted(long - KNOWN_LONG_FILES)
-    assert not new, f"more than {MOST_LINES_OF_A_FILE} lines: {new}"
+    assert not long, f"more than {MOST_LINES_OF_A_FILE} lines: {sorted(long)}"
 
 
 def test_a_room_says_what_it_is_for() -> None:

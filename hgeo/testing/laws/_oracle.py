@@ -18,6 +18,7 @@ from torch import Tensor
 
 from hgeo.testing import _batch, oracle
 from hgeo.testing._space import Functions, Space
+from hgeo.testing.laws import _boundary
 from hgeo.testing.laws._law import SKIPPED, TOLERANCES, Law, WrongShape, law
 
 __all__ = ["BY_NAME", "Operation", "by_curvature", "call"]
@@ -592,59 +593,6 @@ def _words_of(places: Places) -> list[str]:
     return list(inspect.signature(places).parameters)[1:]
 
 
-# Where two numbers that nearly cancel are rounded each in its own way, a formula may be right in its value and wrong
-# in its derivative by the curvature: near the boundary, between points that touch or are equally far out.
-
-
-def _near_the_boundary(space: Space, x: Tensor, t: Tensor) -> Tensor:
-    """Points of the rays of x that leave so little room that 1/(1 − c|x|²) is felt."""
-    first, last = (-2.5, -6.0) if space.dtype == torch.float32 else (-6.0, -14.5)
-    room = 10 ** (first + (last - first) * t.double())
-    size = x.double().norm(dim=-1, keepdim=True)
-    axis = torch.nn.functional.one_hot(torch.zeros(len(x), dtype=torch.long), x.shape[-1]).double()
-    ray = torch.where(size > 0, x.double() / size.clamp_min(1e-300), axis)
-    return (ray * (1 - room) * space.domain.unit).to(space.dtype)
-
-
-def _touching(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
-    near = _near_the_boundary(space, x, t)
-    return [near, near + (2 * space.eps * space.domain.unit) * g]
-
-
-def _touched(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
-    near, beside = _touching(space, x, t, g)
-    return [beside, near]
-
-
-def _turned(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
-    near = _near_the_boundary(space, x, t)
-    return [near, -near - (3 * space.eps * space.domain.unit) * g.roll(1, -1), g]
-
-
-def _couples(space: Space, x: Tensor, t: Tensor, ws: Tensor) -> list[Tensor]:
-    near = _near_the_boundary(space, x, t)
-    return [torch.stack([near, -near, near.flip(-1), -near.flip(-1)], dim=1), ws]
-
-
-def _facing(space: Space, x: Tensor, t: Tensor, g: Tensor) -> list[Tensor]:
-    near, beside = _touching(space, x, t, g)
-    return [near, -beside, g]
-
-
-def _crowds(space: Space, x: Tensor, t: Tensor, ws: Tensor) -> list[Tensor]:
-    near = _near_the_boundary(space, x, t)
-    return [torch.stack([near, -near.roll(1, -1), near.flip(-1), -near.roll(2, -1)], dim=1), ws]
-
-
-def _across(space: Space, y: Tensor, t: Tensor, g: Tensor, x: Tensor) -> list[Tensor]:
-    point = _near_the_boundary(space, y, t)
-    ray = point.double() / point.double().norm(dim=-1, keepdim=True)
-    normal = g.double() - (g.double() * ray).sum(-1, keepdim=True) * ray
-    size = x.double().norm(dim=-1, keepdim=True) / space.domain.unit
-    inner = x.double() * (0.7 / size.clamp_min(0.7)) + 0.1 * space.domain.unit * normal
-    return [inner.to(space.dtype), point, normal.to(space.dtype)]
-
-
 def _gradient_law(operation: Operation) -> Law:
     by = " and ".join(operation.derivatives)
     statement = f"the derivative of {operation.name} by {by} is right"
@@ -701,14 +649,14 @@ for _operation in _TABLE:
 for _operation in _TABLE:
     _curvature_law(_operation)
 for _name, _places, _words, _title in (
-    ("logmap", _touching, "of two points that touch", "logmap"),
-    ("logmap", _touched, "of two points that touch, the other way round,", "logmap_back"),
-    ("mobius_cosub", _touching, "of two points that touch", "mobius_cosub"),
-    ("transp", _facing, "between points equally far out", "transp"),
-    ("transp", _turned, "between opposite points", "transp_opposite"),
-    ("dist2plane", _across, "to a plane that passes the origin", "dist2plane"),
-    ("weighted_midpoint", _crowds, "of points equally far out", "weighted_midpoint"),
-    ("weighted_midpoint", _couples, "of opposite points", "weighted_midpoint_opposite"),
+    ("logmap", _boundary.touching, "of two points that touch", "logmap"),
+    ("logmap", _boundary.touched, "of two points that touch, the other way round,", "logmap_back"),
+    ("mobius_cosub", _boundary.touching, "of two points that touch", "mobius_cosub"),
+    ("transp", _boundary.facing, "between points equally far out", "transp"),
+    ("transp", _boundary.turned, "between opposite points", "transp_opposite"),
+    ("dist2plane", _boundary.across, "to a plane that passes the origin", "dist2plane"),
+    ("weighted_midpoint", _boundary.crowds, "of points equally far out", "weighted_midpoint"),
+    ("weighted_midpoint", _boundary.couples, "of opposite points", "weighted_midpoint_opposite"),
 ):
     _curvature_law(
         BY_NAME[_name],
