@@ -20,12 +20,14 @@ from torch import Tensor
 
 from hgeo._geoopt import geoopt
 from hgeo.testing import _examples, laws
+from hgeo.testing._inherited import inherited_faults
 from hgeo.testing._space import Functions, Space, converted
 from hgeo.testing.laws import Law
 
 __all__ = ["Checker", "Report", "Result", "check_manifold", "expression", "load"]
 
-PASS, FAIL, NOT_APPLICABLE, NO_EXAMPLE = "pass", "FAIL", "not applicable", "no example"
+PASS, FAIL, INHERITED = "pass", "FAIL", "inherited"
+NOT_APPLICABLE, NO_EXAMPLE = "not applicable", "no example"
 _BATCH = 2000
 _SHRINK_BUDGET = 160
 _SHRINK_SECONDS = 5.0
@@ -77,7 +79,7 @@ class Report:
         raise KeyError(name)
 
     def counts(self) -> dict[str, int]:
-        order = (PASS, FAIL, NOT_APPLICABLE, NO_EXAMPLE)
+        order = (PASS, FAIL, INHERITED, NOT_APPLICABLE, NO_EXAMPLE)
         return {verdict: sum(result.verdict == verdict for result in self.results) for verdict in order}
 
     def summary(self) -> str:
@@ -88,10 +90,10 @@ class Report:
         width = max((len(result.law.name) for result in self.results), default=3)
         lines = [self.summary(), "", f"{'law':{width}}  {'verdict':14}  {'worst error':>11}  {'allowed':>8}  examples"]
         for result in self.results:
-            known = result.verdict in (PASS, FAIL)
+            known = result.verdict in (PASS, FAIL, INHERITED)
             error = f"{result.error:11.2e}  {result.tolerance:8.1e}  {result.examples:8d}" if known else ""
             lines.append(f"{result.law.name:{width}}  {result.verdict:14}  {error}".rstrip())
-            if result.verdict == FAIL:
+            if result.verdict in (FAIL, INHERITED):
                 lines.append(f"    {result.law.statement}")
                 lines += [f"    {text}" for text in (result.note, result.counterexample) if text]
             elif result.verdict == NOT_APPLICABLE:
@@ -107,7 +109,7 @@ class Report:
             "|---|---|---|---|---|",
         ]
         for result in self.results:
-            known = result.verdict in (PASS, FAIL)
+            known = result.verdict in (PASS, FAIL, INHERITED)
             size = f"{result.error:.1e} / {result.tolerance:.1e}" if known else ""
             why = " ".join(
                 text for text in (result.note, f"`{result.counterexample}`" if result.counterexample else "") if text
@@ -210,7 +212,11 @@ class Checker:
         """The verdicts of the chosen laws."""
         results = []
         for entry in laws.select(chosen):
-            results.append(_check_law(entry, self.space, self.batches, self.max_examples, self.text, self.shrink))
+            result = _check_law(entry, self.space, self.batches, self.max_examples, self.text, self.shrink)
+            if result.verdict == FAIL and (names := inherited_faults(entry, self.space)):
+                result.verdict = INHERITED
+                result.note = f"geoopt.Manifold's own {', '.join(names)} breaks this on flat space, too; write your own"
+            results.append(result)
             if on_law is not None:
                 on_law(entry.name)
         return Report(self.text, self.space.dim, self.space.dtype, self.seed, results)

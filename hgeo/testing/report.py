@@ -149,8 +149,8 @@ def own(examples: int, spaces: Sequence[str], seed: int, jobs: int = 1) -> str:
         made = [Result(**{**result, "law": laws.REGISTER[result["law"]]}) for result in results]
         reports.append((text, Report(**head, results=made), seconds))
     lines = [
-        "| space | dtype | pass | FAIL | not applicable | no example | processor time |",
-        "|---|---|---|---|---|---|---|",
+        "| space | dtype | pass | FAIL | inherited | not applicable | no example | processor time |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for text, report, seconds in reports:
         counts = [str(number) for number in report.counts().values()]

@@ -43,6 +43,41 @@ def test_a_wrong_manifold_is_found_out_and_the_counterexample_is_small() -> None
     assert len(failure.counterexample) < 220, failure.counterexample
 
 
+class Inheriting(geoopt.Euclidean):
+    """Flat space with the norm of geoopt's base class, √⟨u, u⟩, which has no derivative at 0."""
+
+    norm = geoopt.Manifold.norm
+
+
+def test_a_fault_of_geoopts_base_class_is_reported_as_inherited() -> None:
+    report = check_manifold(Inheriting(ndim=1), laws="norm_is_differentiable_at_zero")
+    (result,) = report.results
+    assert result.verdict == "inherited"
+    assert "norm breaks this on flat space, too" in result.note
+    assert report.failures == []
+    assert "inherited" in report.summary()
+
+
+def test_the_same_fault_in_ones_own_code_is_ones_own() -> None:
+    class Own(geoopt.Euclidean):
+        def norm(self, x, u, *, keepdim=False):
+            return self.inner(x, u, keepdim=keepdim) ** 0.5
+
+    (result,) = check_manifold(Own(ndim=1), laws="norm_is_differentiable_at_zero").results
+    assert result.verdict == "FAIL"
+
+
+def test_an_inherited_operation_that_is_right_does_not_excuse_what_it_calls() -> None:
+    class Sick(geoopt.Euclidean):
+        norm = geoopt.Manifold.norm
+
+        def inner(self, x, u, v=None, *, keepdim=False):
+            return -super().inner(x, u, v, keepdim=keepdim)
+
+    report = check_manifold(Sick(ndim=1), laws="metric")
+    assert "inner_product_is_positive" in {result.law.name for result in report.failures}
+
+
 def test_what_a_manifold_lacks_is_not_applicable_and_never_passed() -> None:
     report = check_manifold(geoopt.Euclidean(ndim=1), laws=["gyro", "metric"])
     assert report["gyroassociativity"].verdict == "not applicable"
