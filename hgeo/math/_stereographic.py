@@ -86,31 +86,51 @@ __all__ = [
 
 @geometry
 def tan_k(x: Tensor, *, k: Curvature) -> Tensor:
-    """tan(√k x)/√k, tanh(√-k x)/√-k, or x at k = 0."""
+    """tan(√k x)/√k, tanh(√-k x)/√-k, or x at k = 0.
+
+    >>> tan_k(torch.tensor(1.0), k=-1.0)
+    tensor(0.7616)
+    """
     return x * tan_ratio(k * x * x)
 
 
 @geometry
 def artan_k(x: Tensor, *, k: Curvature) -> Tensor:
-    """Inverse of :func:`tan_k`: atan(√k x)/√k, atanh(√-k x)/√-k, or x at k = 0."""
+    """Inverse of :func:`tan_k`: atan(√k x)/√k, atanh(√-k x)/√-k, or x at k = 0.
+
+    >>> artan_k(torch.tensor(0.5), k=-1.0)
+    tensor(0.5493)
+    """
     return x * artan_ratio(k * x * x)
 
 
 @geometry
 def sin_k(x: Tensor, *, k: Curvature) -> Tensor:
-    """sin(√k x)/√k, sinh(√-k x)/√-k, or x at k = 0."""
+    """sin(√k x)/√k, sinh(√-k x)/√-k, or x at k = 0.
+
+    >>> sin_k(torch.tensor(1.0), k=-1.0)
+    tensor(1.1752)
+    """
     return x * sin_ratio(k * x * x)
 
 
 @geometry
 def arsin_k(x: Tensor, *, k: Curvature) -> Tensor:
-    """Inverse of :func:`sin_k`: asin(√k x)/√k, asinh(√-k x)/√-k, or x at k = 0."""
+    """Inverse of :func:`sin_k`: asin(√k x)/√k, asinh(√-k x)/√-k, or x at k = 0.
+
+    >>> arsin_k(torch.tensor(0.5), k=-1.0)
+    tensor(0.4812)
+    """
     return x * arsin_ratio(k * x * x)
 
 
 @geometry
 def cos_k(x: Tensor, *, k: Curvature) -> Tensor:
-    """cos(√k x), cosh(√-k x), or 1 at k = 0."""
+    """cos(√k x), cosh(√-k x), or 1 at k = 0.
+
+    >>> cos_k(torch.tensor(1.0), k=-1.0)
+    tensor(1.5431)
+    """
     return cos_ratio(k * x * x)
 
 
@@ -147,19 +167,31 @@ def _inner(x: Row, u: Row, v: Row, k: Number) -> Number:
 def inner(
     x: Tensor, u: Tensor, v: Tensor | None = None, *, k: Curvature, dim: int = -1, keepdim: bool = False
 ) -> Tensor:
-    """Riemannian inner product λ_x² ⟨u, v⟩ of tangent vectors at x (v = u if it is not given)."""
+    """Riemannian inner product λ_x² ⟨u, v⟩ of tangent vectors at x (v = u if it is not given).
+
+    >>> inner(torch.tensor([0.5, 0.0]), torch.tensor([1.0, 0.0]), torch.tensor([2.0, 0.0]), k=-1.0)
+    tensor(14.2222)
+    """
     return _inner(x, u, u if v is None else v, k=k, dim=dim, keepdim=keepdim)
 
 
 @operation
 def norm(x: Row, u: Row, k: Number) -> Number:
-    """Riemannian length λ_x |u| of a tangent vector at x."""
+    """Riemannian length λ_x |u| of a tangent vector at x.
+
+    >>> norm(torch.tensor([0.5, 0.0]), torch.tensor([3.0, 0.0]), k=-1.0)
+    tensor(8.)
+    """
     return 2 / _flatness(x, k) * safe_sqrt(dot(u, u))
 
 
 @operation
 def egrad2rgrad(x: Row, grad: Row, k: Number) -> Row:
-    """Riemannian gradient λ_x⁻² ∇f from the Euclidean one."""
+    """Riemannian gradient λ_x⁻² ∇f from the Euclidean one.
+
+    >>> egrad2rgrad(torch.tensor([0.5, 0.0]), torch.tensor([1.0, 0.0]), k=-1.0)
+    tensor([0.1406, 0.0000])
+    """
     return grad * (_flatness(x, k) / 2) ** 2
 
 
@@ -176,6 +208,9 @@ def project(x: Tensor, *, k: Curvature, dim: int = -1, margin: float | None = No
 
     Points beyond √c|x| = 1 - 4·eps are put at 1 - 6·eps, so that projecting twice changes nothing. ``margin`` is 4·eps
     of the points' dtype unless it is given.
+
+    >>> project(torch.tensor([2.0, 0.0]), k=-1.0)
+    tensor([1.0000, 0.0000])
     """
     if margin is None and isinstance(x, Tensor) and x.dtype.is_floating_point:
         margin = boundary_margin(x.dtype)
@@ -249,7 +284,11 @@ def mobius_add(x: Row, y: Row, k: Number) -> Row:
 
 @operation
 def mobius_sub(x: Row, y: Row, k: Number) -> Row:
-    """Möbius subtraction x ⊕ (-y)."""
+    """Möbius subtraction x ⊕ (-y).
+
+    >>> mobius_sub(torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]), k=-1.0)
+    tensor([0., 0.])
+    """
     return mobius_add.formula(x, -y, k)
 
 
@@ -258,6 +297,9 @@ def mobius_coadd(x: Row, y: Row, k: Number) -> Row:
     r"""Möbius coaddition, the commutative one: x ⊞ y = x ⊕ gyr[x, -y] y.
 
     .. math:: x \boxplus y = \frac{(1 + k|y|^2)\,x + (1 + k|x|^2)\,y}{1 - k^2|x|^2|y|^2}
+
+    >>> mobius_coadd(torch.tensor([0.5, 0.0]), torch.tensor([0.0, 0.5]), k=-1.0)
+    tensor([0.4000, 0.4000])
     """
     s = x + y
     a, b = _flatness(x, k), _flatness(y, k)
@@ -278,7 +320,11 @@ def mobius_coadd(x: Row, y: Row, k: Number) -> Row:
 
 @operation
 def mobius_cosub(x: Row, y: Row, k: Number) -> Row:
-    """Möbius cosubtraction x ⊞ (-y)."""
+    """Möbius cosubtraction x ⊞ (-y).
+
+    >>> mobius_cosub(torch.tensor([0.5, 0.0]), torch.tensor([0.5, 0.0]), k=-1.0)
+    tensor([0., 0.])
+    """
     return mobius_coadd.formula(x, -y, k)
 
 
@@ -290,6 +336,9 @@ def gyration(a: Row, b: Row, u: Row, k: Number) -> Row:
 
     .. math:: \mathrm{gyr}[a,b]\,u = u + 2k\,\frac{k\,(a\wedge b)^2 u - p\,(a\wedge b)\,u}
                                                {1 - 2k\langle a,b\rangle + k^2|a|^2|b|^2}
+
+    >>> gyration(torch.tensor([0.5, 0.0]), torch.tensor([0.0, 0.5]), torch.tensor([1.0, 0.0]), k=-1.0)
+    tensor([ 0.8824, -0.4706])
     """
     s = a + b
     aa, bb, ss = dot(a, a), dot(b, b), dot(s, s)
@@ -327,6 +376,9 @@ def mobius_matvec(m: Tensor, x: Tensor, *, k: Curvature, dim: int = -1) -> Tenso
 
     ``m`` is (out, in), or (..., out, in) with batch dimensions that broadcast against those of x. The Jacobian at
     x = 0 is M.
+
+    >>> mobius_matvec(torch.tensor([[0.0, 1.0], [1.0, 0.0]]), torch.tensor([0.5, 0.0]), k=-1.0)
+    tensor([0.0000, 0.5000])
     """
     if m.dim() < 2 or m.shape[-1] != x.shape[dim]:
         raise ValueError(
@@ -341,14 +393,22 @@ def mobius_matvec(m: Tensor, x: Tensor, *, k: Curvature, dim: int = -1) -> Tenso
 
 @geometry
 def mobius_pointwise_mul(w: Tensor, x: Tensor, *, k: Curvature, dim: int = -1) -> Tensor:
-    """Möbius multiplication by a diagonal matrix: diag(w) ⊗ x = exp0(w · log0(x))."""
+    """Möbius multiplication by a diagonal matrix: diag(w) ⊗ x = exp0(w · log0(x)).
+
+    >>> mobius_pointwise_mul(torch.tensor([2.0, 1.0]), torch.tensor([0.5, 0.0]), k=-1.0)
+    tensor([0.8000, 0.0000])
+    """
     return expmap0(w * logmap0(x, k=k, dim=dim), k=k, dim=dim)
 
 
 def mobius_fn_apply(
     fn: Callable[..., Tensor], x: Tensor, *args: Any, k: Curvature, dim: int = -1, **kwargs: Any
 ) -> Tensor:
-    """The Möbius version of a function of vectors: exp0(fn(log0(x)))."""
+    """The Möbius version of a function of vectors: exp0(fn(log0(x))).
+
+    >>> mobius_fn_apply(torch.relu, torch.tensor([0.5, -0.5]), k=-1.0)
+    tensor([0.5534, 0.0000])
+    """
     return expmap0(fn(logmap0(x, k=k, dim=dim), *args, **kwargs), k=k, dim=dim)
 
 
@@ -386,13 +446,21 @@ def kept_expmap0(u: Tensor, *, k: Curvature) -> Tensor:
 
 @operation
 def logmap0(x: Row, k: Number) -> Row:
-    """Logarithm at the origin, artan_k(|x|) x/|x|: the inverse of :func:`expmap0`. Its Jacobian at 0 is I."""
+    """Logarithm at the origin, artan_k(|x|) x/|x|: the inverse of :func:`expmap0`. Its Jacobian at 0 is I.
+
+    >>> logmap0(torch.tensor([0.5, 0.0]), k=-1.0)
+    tensor([0.5493, 0.0000])
+    """
     return x * artan_ratio(k * dot(x, x))
 
 
 @operation
 def expmap(x: Row, u: Row, k: Number) -> Row:
-    """Exponential map at x: x ⊕ exp0(λ_x u / 2)."""
+    """Exponential map at x: x ⊕ exp0(λ_x u / 2).
+
+    >>> expmap(torch.tensor([0.5, 0.0]), torch.tensor([0.0, 0.5]), k=-1.0)
+    tensor([0.6174, 0.4029])
+    """
     step = sealed(expmap0.formula(sealed(u / _flatness(x, k)), k))
     return mobius_add.formula(x, step, k)
 
@@ -414,7 +482,11 @@ def half_distance_ratio(q: Number, complement: Number, k: Number) -> Number:
 
 @operation
 def logmap(x: Row, y: Row, k: Number) -> Row:
-    """Logarithm at x: (2/λ_x) artan_k(|w|) w/|w| with w = -x ⊕ y. At the antipode of x it is not defined."""
+    """Logarithm at x: (2/λ_x) artan_k(|w|) w/|w| with w = -x ⊕ y. At the antipode of x it is not defined.
+
+    >>> logmap(torch.tensor([0.5, 0.0]), torch.tensor([0.0, 0.5]), k=-1.0)
+    tensor([-0.5404,  0.3243])
+    """
     numerator, denominator, ss, a, b = _add_parts(-x, y, k, linked=True)
     ab = a * b
     ratio = half_distance_ratio(ss / ab, denominator / ab, k)
@@ -445,6 +517,9 @@ def geodesic(t: Number, x: Row, y: Row, k: Number) -> Row:
               \quad \alpha = \frac{\sin_k((1-t)d)}{\sin_k d},\ \beta = \frac{\sin_k(t d)}{\sin_k d}
 
     Before and beyond them it is the exponential map from the nearer end.
+
+    >>> geodesic(torch.tensor([0.5]), torch.tensor([0.5, 0.0]), torch.tensor([0.0, 0.5]), k=-1.0)
+    tensor([0.2192, 0.2192])
     """
     between = (t >= 0) & (t <= 1)
     after = t > 1
@@ -479,7 +554,11 @@ def geodesic(t: Number, x: Row, y: Row, k: Number) -> Row:
 
 @operation
 def geodesic_unit(t: Number, x: Row, u: Row, k: Number) -> Row:
-    """The point at distance t from x along the direction of u: x ⊕ tan_k(t/2) u/|u|."""
+    """The point at distance t from x along the direction of u: x ⊕ tan_k(t/2) u/|u|.
+
+    >>> geodesic_unit(torch.tensor([1.0]), torch.tensor([0.5, 0.0]), torch.tensor([1.0, 0.0]), k=-1.0)
+    tensor([0.7815, 0.0000])
+    """
     squared = dot(u, u)
     direction = u / sqrt(where(squared == 0, 1.0, squared))
     half = t / 2
@@ -491,7 +570,11 @@ def geodesic_unit(t: Number, x: Row, u: Row, k: Number) -> Row:
 
 @operation
 def parallel_transport(x: Row, y: Row, v: Row, k: Number) -> Row:
-    """Parallel transport of v from x to y along their geodesic: (λ_x/λ_y) gyr[y, -x] v."""
+    """Parallel transport of v from x to y along their geodesic: (λ_x/λ_y) gyr[y, -x] v.
+
+    >>> parallel_transport(torch.tensor([0.5, 0.0]), torch.tensor([0.0, 0.5]), torch.tensor([1.0, 0.0]), k=-1.0)
+    tensor([ 0.8824, -0.4706])
+    """
     # With all of their digits: the derivative of the quotient by k, (|y|² - |x|²)/(1 + k|x|²)², would else be that of
     # two numbers that near the boundary are rounded each in its own way.
     quotient = careful_flatness(y, k) / careful_flatness(x, k)
@@ -500,13 +583,21 @@ def parallel_transport(x: Row, y: Row, v: Row, k: Number) -> Row:
 
 @operation
 def parallel_transport0(y: Row, v: Row, k: Number) -> Row:
-    """Parallel transport of v from the origin to y: (λ_0/λ_y) v."""
+    """Parallel transport of v from the origin to y: (λ_0/λ_y) v.
+
+    >>> parallel_transport0(torch.tensor([0.5, 0.0]), torch.tensor([1.0, 0.0]), k=-1.0)
+    tensor([0.7500, 0.0000])
+    """
     return v * _flatness(y, k)
 
 
 @operation
 def parallel_transport0back(x: Row, v: Row, k: Number) -> Row:
-    """Parallel transport of v from x to the origin: (λ_x/λ_0) v."""
+    """Parallel transport of v from x to the origin: (λ_x/λ_0) v.
+
+    >>> parallel_transport0back(torch.tensor([0.5, 0.0]), torch.tensor([1.0, 0.0]), k=-1.0)
+    tensor([1.3333, 0.0000])
+    """
     return v / _flatness(x, k)
 
 
@@ -540,14 +631,22 @@ def dist(x: Row, y: Row, k: Number) -> Number:
 
 @operation
 def sqdist(x: Row, y: Row, k: Number) -> Number:
-    """Squared geodesic distance, smooth at x = y: its Hessian there is 2λ² I."""
+    """Squared geodesic distance, smooth at x = y: its Hessian there is 2λ² I.
+
+    >>> sqdist(torch.tensor([0.5, 0.0]), torch.tensor([0.0, 0.5]), k=-1.0)
+    tensor(2.8248)
+    """
     squared, ab, ratio = _separation(x, y, k)
     return 4 * squared / ab * ratio * ratio
 
 
 @operation
 def dist0(x: Row, k: Number) -> Number:
-    """Distance to the origin, 2 artan_k(|x|)."""
+    """Distance to the origin, 2 artan_k(|x|).
+
+    >>> dist0(torch.tensor([0.5, 0.0]), k=-1.0)
+    tensor(1.0986)
+    """
     squared = dot(x, x)
     return 2 * safe_sqrt(squared) * artan_ratio(k * squared)
 
@@ -602,12 +701,19 @@ def dist2plane(
     .. math:: d = \mathrm{arsin}_k\!\left(\frac{2\,\langle -p\oplus x,\,a\rangle}{(1 + k|-p\oplus x|^2)\,|a|}\right)
 
     ``signed`` keeps the side, ``scaled`` multiplies by |a|. At k = 0 it is 2⟨x-p, a⟩/|a|. A zero normal gives 0.
+
+    >>> dist2plane(torch.tensor([0.5, 0.0]), torch.tensor([0.0, 0.5]), torch.tensor([1.0, 0.0]), k=-1.0)
+    tensor(1.0986)
     """
     return _PLANE_DISTANCES[bool(signed), bool(scaled)](x, p, a, k=k, dim=dim, keepdim=keepdim)
 
 
 @operation
 def antipode(x: Row, k: Number) -> Row:
-    """The opposite point: -x/(k|x|²) on a sphere (the origin's is at infinity), -x where k ≤ 0."""
+    """The opposite point: -x/(k|x|²) on a sphere (the origin's is at infinity), -x where k ≤ 0.
+
+    >>> antipode(torch.tensor([0.5, 0.0]), k=1.0)
+    tensor([-2., -0.])
+    """
     squared = k * dot(x, x)
     return -x / where(squared > 0, squared, 1.0)
