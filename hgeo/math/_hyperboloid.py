@@ -240,7 +240,8 @@ def _form(x: Ambient, y: Ambient) -> Number:
 @operation
 def _inner(x: Ambient, u: Ambient, v: Ambient, slack: Number, c: Number) -> Number:
     product = dot(_carried0(x, u, c), _carried0(x, v, c))
-    is_point = abs(c * _form(x, x) + 1) <= slack * (1 + c * x.first * x.first)
+    # c⟨x, x⟩ is -1 of a point, whatever rounding adds to it, and not negative of a tangent vector.
+    is_point = c * _form(x, x) + 0.5 <= slack * (1 + c * x.first * x.first)
     return where(is_point, product, _form(u, v))
 
 

@@ -441,7 +441,9 @@ def kept_expmap0(u: Tensor, *, k: Curvature) -> Tensor:
     """
     floating("kept_expmap0", "u", u)
     margin = boundary_margin(u.dtype)
-    return _kept_expmap0(u, math.atanh(1 - margin), math.atanh(1 - 1.5 * margin), k=k)
+    point = _kept_expmap0(u, math.atanh(1 - margin), math.atanh(1 - 1.5 * margin), k=k)
+    # Rounding to half precision may carry a coordinate across the margin again.
+    return point if u.dtype in (torch.float32, torch.float64) else project(point, k=k)
 
 
 @operation

@@ -270,14 +270,14 @@ def fit_hierarchy(
             if not math.isfinite(loss) or not np.isfinite(points).all():
                 raise TrainingError(f"the loss is {loss} in epoch {epoch}; a smaller lr than {settings.lr:g} may help")
             row = {"epoch": epoch, "loss": loss, "lr": settings.rate(epoch)}
-            if on_epoch is not None:
-                on_epoch(row)
             if run is not None and append is not None:
                 append(row)
                 late = time.monotonic() - saved > _CHECKPOINT_SECONDS
                 if late or epoch + 1 == settings.epochs or asked.signal is not None:
                     run.write_checkpoint({"points": torch.from_numpy(points), "epoch": epoch + 1})
                     saved = time.monotonic()
+            if on_epoch is not None:
+                on_epoch(row)
             asked.obey()
     return HierarchyEmbedding(pairs.names, torch.from_numpy(points.copy()), space, settings.loss)
 

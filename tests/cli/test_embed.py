@@ -64,7 +64,6 @@ def test_the_nearest_names_are_read_from_the_vectors_file(taxonomy, tmp_path, ca
         (["--hold-out", "1.5"], "at least 0 and less than 1, got 1.5"),
         (["--hold-out", "0.0001"], "hides 0"),
         (["--splits", "2"], "give --hold-out too"),
-        (["--lr", "-1"], "lr must be greater than 0"),
         (["--space", "bal:2"], "expected one of"),
         (["--child", "below"], "line 1: no column is called 'below'"),
     ],
@@ -72,6 +71,13 @@ def test_the_nearest_names_are_read_from_the_vectors_file(taxonomy, tmp_path, ca
 def test_a_wrong_request_gets_one_line_and_leaves_nothing(taxonomy, tmp_path, capsys, arguments, words):
     assert embed(taxonomy, tmp_path / "run", *arguments) == 2
     assert words in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_negative_rate_is_refused_where_it_is_read(taxonomy, tmp_path, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        embed(taxonomy, tmp_path / "run", "--lr", "-1")
+    assert "--lr: '-1' is not a number above 0" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

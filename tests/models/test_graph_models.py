@@ -94,9 +94,9 @@ def test_uniform_hat_with_degree_normalisation_is_a_gcn(karate, steps):
 
 
 def test_wrong_requests_say_what_was_expected(karate):
-    with pytest.raises(ValueError, match="no model 'hta'; known: hat"):
+    with pytest.raises(ValueError, match=r"no model 'hta'; did you mean 'hat'\?; known: hat"):
         build("hta", karate)
-    with pytest.raises(ValueError, match="no setting betta; hat has beta, beta_out"):
+    with pytest.raises(ValueError, match=r"no setting betta; did you mean 'beta'\?; hat has beta, beta_out"):
         build("hat", karate, betta=1.0)
     with pytest.raises(ValueError, match="no setting lr; hat has beta"):
         build("hat", karate, lr=1.0)

@@ -106,4 +106,4 @@ def test_every_file_appears_whole(tmp_path, monkeypatch, what):
 
 def test_an_unknown_method_is_an_error_in_words(tmp_path, capsys):
     assert reproduce(tmp_path, "classification", "--methods", "hta", "--datasets", "karate") == 1
-    assert "no model 'hta'; known: hat, " in capsys.readouterr().err
+    assert "no model 'hta'; did you mean 'hat'?; known: hat, " in capsys.readouterr().err
