@@ -272,12 +272,13 @@ def fit_hierarchy(
             row = {"epoch": epoch, "loss": loss, "lr": settings.rate(epoch)}
             if run is not None and append is not None:
                 append(row)
-                late = time.monotonic() - saved > _CHECKPOINT_SECONDS
-                if late or epoch + 1 == settings.epochs or asked.signal is not None:
+                if time.monotonic() - saved > _CHECKPOINT_SECONDS or epoch + 1 == settings.epochs:
                     run.write_checkpoint({"points": torch.from_numpy(points), "epoch": epoch + 1})
                     saved = time.monotonic()
             if on_epoch is not None:
                 on_epoch(row)
+            if run is not None and asked.signal is not None:
+                run.write_checkpoint({"points": torch.from_numpy(points), "epoch": epoch + 1})
             asked.obey()
     return HierarchyEmbedding(pairs.names, torch.from_numpy(points.copy()), space, settings.loss)
 
