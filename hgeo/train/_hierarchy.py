@@ -272,13 +272,14 @@ def fit_hierarchy(
             row = {"epoch": epoch, "loss": loss, "lr": settings.rate(epoch)}
             if run is not None and append is not None:
                 append(row)
+                state = {"points": torch.from_numpy(points), "epoch": epoch + 1}
                 if time.monotonic() - saved > _CHECKPOINT_SECONDS or epoch + 1 == settings.epochs:
-                    run.write_checkpoint({"points": torch.from_numpy(points), "epoch": epoch + 1})
+                    run.write_checkpoint(state)
                     saved = time.monotonic()
             if on_epoch is not None:
                 on_epoch(row)
-            if run is not None and asked.signal is not None:
-                run.write_checkpoint({"points": torch.from_numpy(points), "epoch": epoch + 1})
+            if run is not None and asked.signal is not None:  # while it was watched, too
+                run.write_checkpoint(state)
             asked.obey()
     return HierarchyEmbedding(pairs.names, torch.from_numpy(points.copy()), space, settings.loss)
 

@@ -233,6 +233,19 @@ def origin_transport_is_transport_from_the_origin(space: Space, x: Tensor, u: Te
     return torch.maximum(there, ratio(space.euclidean(out - space.manifold.transp(origin, x, back)), scale))
 
 
+def _combined_error(
+    space: Space, x: Tensor, u: Tensor, v: Tensor, end: Tensor, y: Tensor, carried: Tensor, followed: Tensor
+) -> Tensor:
+    """How far a step and a transport in one call (y, carried, followed) are from two calls, which end at ``end``."""
+    expected = space.manifold.transp(x, end, v)
+    scale = carried_scale(space, x, y, v, expected)
+    place = space.point_error(y, end, x, plus=space.spread(space.length(x, u)))
+    vectors = torch.maximum(
+        ratio(space.euclidean(carried - expected), scale), ratio(space.euclidean(followed - expected), scale)
+    )
+    return torch.maximum(place, vectors)
+
+
 @law(
     "expmap_transp and transp_follow_expmap do what expmap and transp do",
     needs=["expmap_transp", "transp_follow_expmap", "expmap", "transp"],
@@ -242,13 +255,8 @@ def combined_exponential_and_transport_agree(space: Space, x: Tensor, u: Tensor,
     y, carried = space.manifold.expmap_transp(x, u, v)
     followed = space.manifold.transp_follow_expmap(x, u, v)
     end = space.manifold.expmap(x, u)
-    expected = space.manifold.transp(x, end, v)
-    scale = carried_scale(space, x, y, v, expected)
-    place = space.point_error(y, end, x, plus=space.spread(space.length(x, u)))
-    vectors = torch.maximum(
-        ratio(space.euclidean(carried - expected), scale), ratio(space.euclidean(followed - expected), scale)
-    )
-    return only(space.direct(x, u), torch.maximum(place, vectors))
+    error = _combined_error(space, x, u, v, end, y, carried, followed)
+    return only(space.direct(x, u), error)
 
 
 @law(
@@ -260,10 +268,5 @@ def combined_retraction_and_transport_agree(space: Space, x: Tensor, u: Tensor, 
     y, carried = space.manifold.retr_transp(x, u, v)
     followed = space.manifold.transp_follow_retr(x, u, v)
     end = space.manifold.retr(x, u)
-    expected = space.manifold.transp(x, end, v)
-    scale = carried_scale(space, x, y, v, expected)
-    place = space.point_error(y, end, x, plus=space.spread(space.length(x, u)))
-    vectors = torch.maximum(
-        ratio(space.euclidean(carried - expected), scale), ratio(space.euclidean(followed - expected), scale)
-    )
-    return only(space.short(space.way(x, end)), torch.maximum(place, vectors))
+    error = _combined_error(space, x, u, v, end, y, carried, followed)
+    return only(space.short(space.way(x, end)), error)
